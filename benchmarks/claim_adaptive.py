@@ -43,10 +43,10 @@ from scipy import stats
 from walks import Walk
 
 import wolfhound
-from wolfhound import theory
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.quantized import QuantizedQueries
+from wolfhound.paper import theory
+from wolfhound.paper.adaptive import QuantizedQueries
 
 C, DELTA = 0.8, 0.1
 COSINE = 0.6

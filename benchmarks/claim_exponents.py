@@ -36,10 +36,10 @@ from reference import Matrix
 from rig import Claim, held_threads
 from scipy import stats
 
-from wolfhound import theory
-from wolfhound.oracles._planted import LENGTHS, ORDERED
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.theory import Regime
+from wolfhound.oracles.promises import LENGTHS, ORDERED
+from wolfhound.paper import theory
+from wolfhound.paper.theory import Regime
 
 DELTA, D = 0.1, 64
 LEVELS = (0.5, 0.7, 0.9)

@@ -44,7 +44,7 @@ from reference import Matrix, Vector
 from rig import Claim, Timed, held_threads, interleave
 
 import wolfhound
-from wolfhound.core import Hits, Ids
+from wolfhound.core.contracts import Hits, Ids
 
 LARGE, SMALL = "gaussian 1e6 x 128", "glove100"
 BATCHES = (8, 64)

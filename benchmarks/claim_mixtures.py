@@ -36,7 +36,7 @@ from reference import Vector
 from rig import Claim, held_threads, peak_bytes
 
 import wolfhound as wh
-from wolfhound.mixtures._rows import LikelihoodRows
+from wolfhound.mixtures._newton import LikelihoodRows
 from wolfhound.mixtures.families import LikelihoodFamily
 
 T = TypeVar("T")

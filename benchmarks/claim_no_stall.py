@@ -43,7 +43,7 @@ from reference import Matrix, Proof, prove
 from rig import Claim, held_threads, interleave
 
 import wolfhound
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 
 GOAL = 1e-6
 SETS = 3

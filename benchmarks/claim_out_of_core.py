@@ -42,7 +42,7 @@ import numpy as np
 from rig import Claim, Options, field_of, peak_bytes
 
 import wolfhound as wh
-from wolfhound.core import State
+from wolfhound.core.contracts import State
 
 WIDTH = 256
 BLOCK = 16 << 20

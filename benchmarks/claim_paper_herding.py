@@ -47,14 +47,14 @@ from rig import Claim, held_threads, interleave
 from walks import Walk
 
 import wolfhound
-from wolfhound import theory
-from wolfhound.atoms import ArrayAtoms, block_rows, diameter_bound
-from wolfhound.core import Oracle, State, StepSize
+from wolfhound.core.contracts import Oracle, State, StepSize
+from wolfhound.data.atoms import ArrayAtoms, block_rows, diameter_bound
 from wolfhound.herding import Gaussian
-from wolfhound.herding.feature_picks import FeatureRun, Steps, map_atoms, pick_in_features
-from wolfhound.herding.kernels.features import Identity, feature_mean
-from wolfhound.herding.sublinear import SublinearHerding
+from wolfhound.herding.features import Identity, feature_mean
+from wolfhound.herding.in_features import FeatureRun, Steps, map_atoms, pick_in_features
 from wolfhound.oracles.lsh import LshIndex
+from wolfhound.paper import theory
+from wolfhound.paper.sublinear_herding import SublinearHerding
 
 IDENTITY = "identity"
 FEATURES = 128

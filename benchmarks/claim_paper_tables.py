@@ -45,8 +45,8 @@ from rig import Claim, held_threads, interleave
 from walks import INTERIOR, SHARES, Walk
 
 import wolfhound
-from wolfhound import theory
 from wolfhound.oracles.lsh import LshIndex
+from wolfhound.paper import theory
 from wolfhound.planning.plan import plan
 
 WANTED = 0.9

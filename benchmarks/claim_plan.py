@@ -36,9 +36,9 @@ from reference import Matrix, Vector
 from rig import Claim, held_threads
 
 import wolfhound as wh
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 from wolfhound.oracles.costs import Speeds
-from wolfhound.planning.choose import Choice, Option, choose_oracle
+from wolfhound.planning.plan import Choice, Option, choose_oracle
 
 RATIO, BATCH = 0.9, 64
 FULL = [(100_000, 32), (300_000, 96), (500_000, 48), (1_000_000, 128)]
@@ -81,7 +81,7 @@ def compare(claim: Claim, atoms: Matrix, speeds: Speeds) -> None:
     queries = rng.standard_normal((BATCH, 256)) @ (atoms[:256] - atoms.mean(0))
     choose = partial(choose_oracle, atoms, ratio=RATIO, speeds=speeds)
     ranked = choose(proof=False).options
-    held = wh.atoms.as_atoms(atoms)
+    held = wh.data.atoms.as_atoms(atoms)
     for each in ranked:  # kernels are compiled
         each.make(held.take(np.arange(1000)), seed=0).query(queries[:2])
     built, builds = build_all(ranked, atoms)
@@ -150,7 +150,7 @@ def check_factor(claim: Claim, name: str, measured: float, predicted: float, fac
 
 def build_all(ranked: Sequence[Option], atoms: Matrix) -> tuple[dict[str, Oracle], dict[str, float]]:
     """Every oracle, and the seconds that it took; none where nothing is built."""
-    held = wh.atoms.as_atoms(atoms)
+    held = wh.data.atoms.as_atoms(atoms)
     built, seconds = {}, {}
     for each in ranked:
         begin = time.process_time()

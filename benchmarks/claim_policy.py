@@ -39,10 +39,9 @@ from reference import Matrix
 from rig import Claim, held_threads
 
 import wolfhound
-from wolfhound.core import Oracle
-from wolfhound.policy import ActionSet
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import Agent, Settings
+from wolfhound.core.contracts import Oracle
+from wolfhound.policy import ActionSet, Agent, Settings
+from wolfhound.policy.actions import Rows
 from wolfhound.policy.deep.rules import FrankWolfeRule, HullDecision, Rule
 from wolfhound.policy.deep.worlds import Policy, evaluate
 

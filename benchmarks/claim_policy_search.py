@@ -44,9 +44,8 @@ from reference import Matrix, Vector
 from rig import Claim, held_threads, interleave
 
 import wolfhound
-from wolfhound.core import Ids, Oracle
-from wolfhound.policy import ActionSet
-from wolfhound.policy.deep.agent import SFWPO, Settings
+from wolfhound.core.contracts import Ids, Oracle
+from wolfhound.policy import SFWPO, ActionSet, Settings
 
 faiss: Any = untyped_faiss
 

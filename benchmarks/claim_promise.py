@@ -50,7 +50,7 @@ from walks import BOUNDARY, INTERIOR, Walk
 from ways import CLUSTERS, CODES, EXACT, HASHES, RANDOM, SAMPLES, WAYS, Cost, Task, Tool
 
 import wolfhound
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 
 EPS = {INTERIOR: 1e-3, BOUNDARY: 1e-2}
 TARGETS = {INTERIOR: 4, BOUNDARY: 3}

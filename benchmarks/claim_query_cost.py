@@ -30,7 +30,7 @@ from reference import Matrix
 from rig import Claim, held_threads, interleave
 
 import wolfhound as wh
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 
 SMALL = (256, 8)
 LARGE = (16_384, 64)

@@ -35,7 +35,7 @@ from rig import Claim, held_threads, interleave
 from walks import Walk
 
 import wolfhound
-from wolfhound.core import Hits, Oracle
+from wolfhound.core.contracts import Hits, Oracle
 
 EXACT = ("Scan", "Int8Scan")
 RANDOM = "RandomSubset"

@@ -41,8 +41,9 @@ from reference import Matrix, Vector
 from rig import Claim, Timed, held_threads, interleave
 
 import wolfhound
-from wolfhound import Result, Sharded, cluster
-from wolfhound.core import Hits
+from wolfhound import Result, Sharded
+from wolfhound.core.contracts import Hits
+from wolfhound.oracles import cluster
 
 EXACT = functools.partial(wolfhound.Scan, screen=False)
 BATCH, TOP, TOP_OF_MANY = 64, 100, 16

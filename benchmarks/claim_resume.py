@@ -40,8 +40,8 @@ import reference
 from rig import Claim, held_threads
 
 import wolfhound as wh
-from wolfhound import store
-from wolfhound.progress import on_progress
+from wolfhound.core.progress import on_progress
+from wolfhound.data import store
 
 NOBODY = 65534
 

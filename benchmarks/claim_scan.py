@@ -30,7 +30,7 @@ from reference import Matrix, Vector
 from rig import Claim, Timed, held_threads, interleave
 
 import wolfhound
-from wolfhound.core import Hits
+from wolfhound.core.contracts import Hits
 
 TOP = 256
 

@@ -11,7 +11,7 @@ import walks
 from reference import Matrix, Vector
 from walks import BOUNDARY, INTERIOR, Walk
 
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 
 HERDING, POLICY = "herding", "policy"
 KINDS = (INTERIOR, BOUNDARY, HERDING, POLICY)

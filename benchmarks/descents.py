@@ -15,14 +15,13 @@ from rig import Claim
 from walks import SHARES
 
 import wolfhound
-from wolfhound import theory
-from wolfhound.atoms import ArrayAtoms, diameter_bound
-from wolfhound.core import Atoms, Hits, Ids, Method, Oracle, State, StepSize
+from wolfhound.core.contracts import Atoms, Hits, Ids, Method, Oracle, State, StepSize
+from wolfhound.data.atoms import ArrayAtoms, diameter_bound
 from wolfhound.methods.steps import Clipped
-from wolfhound.methods.sublinear import SublinearFrankWolfe
-from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question
+from wolfhound.oracles.asking import check_question, offer
 from wolfhound.oracles.lsh import LshIndex
+from wolfhound.paper import theory
+from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
 
 RATIOS = (1.0, 0.9, 0.7, 0.5)
 EPS = 0.02

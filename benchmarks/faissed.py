@@ -14,7 +14,7 @@ import numpy as np
 from reference import Matrix
 
 from wolfhound import FaissIndex
-from wolfhound.oracles._kmeans import kmeans, nearest
+from wolfhound.oracles.clusters import kmeans, nearest
 
 faiss: Any = untyped_faiss
 

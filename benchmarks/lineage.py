@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from reference import Ids, Matrix, Vector
 from walks import Walk
 
-from wolfhound import theory
-from wolfhound.atoms import ArrayAtoms, diameter_bound
-from wolfhound.paper import transforms
+from wolfhound.data.atoms import ArrayAtoms, diameter_bound
+from wolfhound.paper import theory, transforms
 
 Keys: TypeAlias = NDArray[np.integer[Any]]
 Hash: TypeAlias = Callable[[Matrix], Keys]

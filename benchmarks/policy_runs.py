@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from rig import Claim
 
 import wolfhound
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 from wolfhound.policy import ACMDP, ActionSet, TabularResult, fwpo, random_acmdp, sfwpo
-from wolfhound.policy.tabular.rewards import AffineReward, QuadraticReward
-from wolfhound.policy.tabular.transitions import AffineTransition
+from wolfhound.policy.tabular.models import AffineReward, AffineTransition, QuadraticReward
 
 Atoms = NDArray[np.float32]
 ORACLES: dict[str, Callable[[Any], Oracle | None]] = {

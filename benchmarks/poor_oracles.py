@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.policy import ACMDP, ActionSet
-from wolfhound.policy.tabular.rewards import Reward
+from wolfhound.policy.tabular.models import Reward
 
 
 @dataclass

@@ -20,7 +20,7 @@ import numpy as np
 from reference import Distance, HuberLoss, LogLoss, Loss, Matrix, NegativeLogLikelihood, Squares, Vector
 
 import wolfhound
-from wolfhound.core import Objective
+from wolfhound.core.contracts import Objective
 
 _POOL = 1300
 _BLOCK_NUMBERS = 2**18

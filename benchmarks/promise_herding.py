@@ -14,9 +14,9 @@ from reference import Matrix, Vector
 from rig import Claim, Timed, interleave
 from ways import CLUSTERS, CODES, EXACT, FEW, HASHES, RANDOM, SCAN, Tool
 
-from wolfhound.core import Oracle
-from wolfhound.herding.feature_picks import FeatureRun, pick_in_features
-from wolfhound.herding.sublinear import SublinearHerding
+from wolfhound.core.contracts import Oracle
+from wolfhound.herding.in_features import FeatureRun, pick_in_features
+from wolfhound.paper.sublinear_herding import SublinearHerding
 
 EPS = 1e-4
 """Wanted error, relative to that of one random pick."""

@@ -17,7 +17,7 @@ from levels import Ladder, Setting
 from reference import Matrix, Vector
 
 import wolfhound
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 from wolfhound.oracles.hashes import CrossPolytope, SimHash
 from wolfhound.oracles.lsh import LshIndex
 

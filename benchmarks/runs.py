@@ -14,7 +14,7 @@ from reference import Ids, Proof, Vector, prove
 from rig import Claim
 
 import wolfhound
-from wolfhound.core import Method
+from wolfhound.core.contracts import Method
 
 FULLY_CORRECTIVE = wolfhound.FullyCorrective()
 CLASSICAL = wolfhound.FrankWolfe(wolfhound.Vanilla(), wolfhound.LineSearch())

@@ -10,7 +10,7 @@ import numpy as np
 import problems
 from reference import Loss, Matrix, Vector
 
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 
 INTERIOR, BOUNDARY = "interior", "boundary"
 SHARES = {INTERIOR: 0.0, BOUNDARY: 1.0}

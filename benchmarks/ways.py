@@ -18,8 +18,8 @@ from reference import Distance, Matrix
 from rig import interleave
 
 import wolfhound
-from wolfhound.core import Method, State
-from wolfhound.methods.sublinear import SublinearFrankWolfe
+from wolfhound.core.contracts import Method, State
+from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
 
 SHARE = 0.8
 """c of Algorithm 2, the default of `SublinearFrankWolfe`."""

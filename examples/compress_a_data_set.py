@@ -8,7 +8,7 @@ line `wolfhound herd rows.parquet -m 200 -o core.parquet`.
 import numpy as np
 
 from wolfhound import herd
-from wolfhound.data import words
+from wolfhound.data.shipped import words
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 # SPDX-License-Identifier: Apache-2.0
 from wolfhound import SquaredDistance, minimize
-from wolfhound.data import words
+from wolfhound.data.shipped import words
 
 
 def main() -> None:

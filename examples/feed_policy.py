@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wolfhound import ClusterIndex
-from wolfhound.data import words
+from wolfhound.data.shipped import words
 
 ITEMS = 2000
 STEPS = 2000

@@ -4,7 +4,7 @@
 import numpy as np
 
 from wolfhound import Audited, LshIndex, SquaredDistance, SublinearFrankWolfe, minimize
-from wolfhound.data import words
+from wolfhound.data.shipped import words
 
 
 def main() -> None:

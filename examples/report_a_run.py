@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import wolfhound as wh
-from wolfhound import data
+from wolfhound.data import shipped as data
 
 word = sys.argv[1] if len(sys.argv) > 1 else "king"
 page = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.mkdtemp()) / f"{word}.html"

@@ -20,34 +20,34 @@ TESTS = Path(__file__).parent
 
 PLAIN = frozenset(
     """
-    browser cli reports
-    fuzz/test_forged.py fuzz/test_wrong_calls.py fuzz/test_wrong_commands.py
-    oracles/test_persistence.py
-    test_any_machine.py test_arrow.py test_benchmarks.py test_cluster.py test_data.py test_datasets.py
-    test_docs.py test_examples.py test_files.py test_gate.py test_given.py test_herding_benchmarks.py
-    test_identity.py test_jit.py test_lying_files.py test_package.py
-    test_patience.py
-    test_plot.py test_plugins.py test_processes.py test_readers.py test_registry.py test_release.py
-    test_sentences.py test_site.py test_stopwatch.py test_store.py test_structure.py test_table_atoms.py
-    test_tables.py test_validate.py test_vocabulary.py test_warming.py
+    browser cli show fuzz/test_forged.py fuzz/test_wrong_calls.py fuzz/test_wrong_commands.py
+    oracles/test_persistence.py test_any_machine.py data/test_arrow.py test_benchmarks.py
+    oracles/test_cluster.py data/test_shipped.py data/test_datasets.py test_docs.py test_examples.py
+    data/test_files.py test_gate.py test_herding_benchmarks.py core/test_identity.py
+    compiled/test_jit.py data/test_lying_files.py test_package.py test_patience.py show/test_plot.py
+    core/test_plugins.py test_processes.py data/test_readers.py core/test_registry.py test_release.py
+    test_sentences.py test_site.py core/test_stopwatch.py data/test_store.py test_structure.py
+    data/test_table_atoms.py data/test_tables.py core/test_validate.py test_vocabulary.py
+    catalogue/test_warming.py
     """.split()
 )
 """Folders and files of tests that no BLAS, vector width or compiled kernel can change."""
 
 REST = frozenset(
     """
-    browser cli/test_streams.py
-    fuzz/test_attacks.py::test_nothing_is_found fuzz/test_judges.py::test_deaths_and_hangs_are_findings
+    browser cli/test_streams.py fuzz/test_attacks.py::test_nothing_is_found
+    fuzz/test_judges.py::test_deaths_and_hangs_are_findings
     many/test_pass_solver.py::test_a_memory_limit_is_kept many/test_resume.py::test_a_killed_run_goes_on
     oracles/test_edits.py::test_a_save_of_an_edit_that_is_killed_leaves_the_old_or_the_new
-    oracles/test_persistence.py::test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new
-    feed policy/test_logs.py policy/test_recorded.py
-    test_any_machine.py test_benchmarks.py::test_tiny_claim_holds
-    test_cluster.py::test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved
-    test_cluster.py::test_a_running_cluster_is_joined_and_left
-    test_cluster.py::test_a_shard_that_dies_over_and_over_is_lost test_cluster.py::test_the_command_line
-    test_examples.py test_plugins.py::test_the_command_line_knows_what_a_plugin_adds
-    test_site.py::test_the_site_is_built_whole test_theory_edges.py
+    oracles/test_persistence.py::test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new feed
+    policy/test_logs.py policy/test_recorded.py test_any_machine.py
+    test_benchmarks.py::test_tiny_claim_holds
+    oracles/test_cluster.py::test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved
+    oracles/test_cluster.py::test_a_running_cluster_is_joined_and_left
+    oracles/test_cluster.py::test_a_shard_that_dies_over_and_over_is_lost
+    oracles/test_cluster.py::test_the_command_line test_examples.py
+    core/test_plugins.py::test_the_command_line_knows_what_a_plugin_adds
+    test_site.py::test_the_site_is_built_whole paper/test_theory_edges.py
     """.split()
 )
 """Folders, files and tests that `make test` leaves to `make test-rest`: they take minutes (processes that are

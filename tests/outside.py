@@ -10,16 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 import wolfhound as wh
-from wolfhound import store
-from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.data import store
+from wolfhound.data.atoms import as_atoms, fingerprint
 from wolfhound.herding import Kernel
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
-from wolfhound.policy import RULES
-from wolfhound.policy.deep.agent import HullDecision
-from wolfhound.policy.deep.networks import Tensor
-from wolfhound.policy.deep.rules import Brain, Described
+from wolfhound.policy import RULES, HullDecision
+from wolfhound.policy.deep.rules import Brain, Described, Tensor
 
 ONCE = HullDecision(refine=1)
 

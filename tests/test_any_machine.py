@@ -97,8 +97,8 @@ def test_compiled_kernels_of_two_machines_are_told_apart(monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_what_depends_on_the_machine_is_marked() -> None:
     listed = [sys.executable, "-m", "pytest", "-q", "--co", "-n", "0", "-p", "no:cacheprovider"]
-    chosen = ["tests/herding/test_recorded.py", "tests/test_structure.py", "src/wolfhound/rounding.py"]
+    chosen = ["tests/herding/test_recorded.py", "tests/test_structure.py", "src/wolfhound/core/rounding.py"]
     command = [*listed, "-m", "numerical and (recorded or not slow)", *chosen]
     done = subprocess.run(command, cwd=TESTS.parent, capture_output=True, text=True, check=True)
     files = {line.partition("::")[0] for line in done.stdout.splitlines() if "::" in line}
-    assert files == {"tests/herding/test_recorded.py", "src/wolfhound/rounding.py"}
+    assert files == {"tests/herding/test_recorded.py", "src/wolfhound/core/rounding.py"}

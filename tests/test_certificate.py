@@ -48,8 +48,8 @@ from wolfhound import (
     Vanilla,
     minimize,
 )
-from wolfhound.core import Method, Objective
-from wolfhound.rounding import UNIT
+from wolfhound.core.contracts import Method, Objective
+from wolfhound.core.rounding import UNIT
 
 FRANK_WOLFE: tuple[Method, ...] = (
     FrankWolfe(Vanilla()),

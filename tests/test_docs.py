@@ -50,6 +50,23 @@ def readme() -> Given:
     }
 
 
+def home() -> Given:
+    given = policies() | unmixing()
+    vectors, s = given["vectors"], np.exp(0.5 * normal(40))
+    return given | {
+        "names": [f"vector {i}" for i in range(len(vectors))],
+        "target": vectors.mean(axis=0),
+        "queries": normal(20, vectors.shape[1]),
+        "table": pd.read_csv(ROOT / "tests" / "data" / "flights.csv"),
+        "z": 3.0 * (np.arange(40) % 3 == 0) + s,
+        "s": s,
+        "t": [20, 40, 60],
+        "p": [1, 2, 3],
+        "r": given["reward"],
+        "P": given["transition"],
+    }
+
+
 def unmixing() -> Given:
     return {"cube": 0.3 * np.abs(normal(4, 5, 8)), "spectra": np.abs(normal(30, 8))}
 
@@ -148,7 +165,7 @@ def checkpoints() -> Given:
 
 PAGES: dict[str, Page] = {
     "README.md": Page(readme),
-    "docs/index.md": Page(),
+    "docs/index.md": Page(home),
     "docs/tutorial.md": Page(),
     "docs/explain.md": Page(),
     "docs/unmix.md": Page(unmixing),

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.core.test_threads import ROWS, SHARED
 from tests.patience import PATIENCE
-from tests.test_threads import ROWS, SHARED
-from wolfhound.atoms import FileAtoms
+from wolfhound.data.atoms import FileAtoms
 
 
 @pytest.mark.parametrize("name", SHARED)
@@ -76,7 +76,7 @@ def child(work):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_children_of_a_fork_answer(tmp_path: Path) -> None:
     script = f"""{_ASKED}
-from wolfhound.threads import alone, one_blas_thread, Tally
+from wolfhound.core.threads import alone, one_blas_thread, Tally
 from threadpoolctl import threadpool_info
 oracle = Tiered(RandomSubset(rows))
 expected = best(oracle)  # our threads are there, and not in the child

@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import ast
 import doctest
+import inspect
 import json
 import re
 import subprocess
@@ -16,11 +18,14 @@ from types import ModuleType
 import benchmarks_page
 import claims_table
 import draw_band
+import numpy as np
 import pytest
 import site_hooks
 from markdown_it import MarkdownIt
 
 import wolfhound
+from wolfhound.core.contracts import Hits
+from wolfhound.herding.select import HerdingSelector
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -55,6 +60,40 @@ def test_what_pages_import_from_rooms_is_in_the_reference() -> None:
     known = set(documented())
     short = {name.rsplit(".", 1)[-1] for name in known}
     assert {name for name in used if name not in known and name.rsplit(".", 1)[-1] not in short} == set()
+
+
+# ---------------------------------------------------------------- words of others
+
+
+def said_here() -> list[str]:
+    """Code of the right-hand columns of "Your words, and ours"."""
+    text = (DOCS / "comparison.md").read_text()
+    section = text[text.index("## Your words, and ours") : text.index("## FrankWolfe.jl")]
+    rows = [line for line in section.split("\n") if line.startswith("| ") and not line.endswith("| here |")]
+    return sorted({code for row in rows for code in re.findall(r"`([^`]+)`", row.rsplit(" | ", 1)[-1])})
+
+
+ANSWERS: tuple[type, ...] = (
+    wolfhound.Result,
+    wolfhound.HerdResult,
+    wolfhound.MixtureFit,
+    wolfhound.WeightsFit,
+)
+ANSWERS += (wolfhound.Design, wolfhound.ClusterIndex, Hits)
+
+
+@pytest.mark.parametrize("code", said_here())
+def test_what_is_said_for_words_of_others_exists(code: str) -> None:
+    public = {name: getattr(wolfhound, name) for name in wolfhound._MODULE_OF}
+    public |= {"HerdingSelector": HerdingSelector, "len": len, "np": np}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in public:
+            assert hasattr(public[node.value.id], node.attr)
+        elif isinstance(node, ast.Attribute):
+            assert any(hasattr(kind, node.attr) for kind in ANSWERS) or code.startswith("wolfhound.")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            words = {str(word.arg): word.value for word in node.keywords}
+            inspect.signature(public[node.func.id]).bind(*node.args, **words)
 
 
 # ---------------------------------------------------------------- navigation and links
@@ -96,6 +135,50 @@ def test_every_example_is_on_the_page_of_programs() -> None:
     text = site_hooks.write_programs(ROOT / "examples")
     assert re.findall(r"\{#(\w+)\}", text) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
     assert "SPDX" not in text
+
+
+# ---------------------------------------------------------------- found by readers of all kinds
+
+MAPPED = re.compile(r"^- \[[^\]]+\]\(([^)]+)\): \S.*\.$")
+
+
+def mapped() -> list[str]:
+    """Where the map for language models leads: its form is that of llmstxt.org."""
+    text = (DOCS / "llms.txt").read_text()
+    assert re.match(r"# wolfhound\n\n> \S[^\n]+\n\n", text)
+    links = [line for part in text.split("\n## ")[1:] for line in part.split("\n")[1:] if line]
+    return [found[1] if (found := MAPPED.match(line)) else f"no link: {line}" for line in links]
+
+
+def test_the_map_for_language_models_leads_to_every_page_once() -> None:
+    wanted = [*(page.name for page in DOCS.glob("*.md")), *site_hooks.ROOT_PAGES, "api/index.md"]
+    assert sorted(mapped()) == sorted(name.removesuffix(".md") + ".html" for name in wanted)
+
+
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("stratified", "herding"),
+        ("lfsr", "mixtures"),
+        ("sparse", "minimize"),
+        ("sparse", "files"),
+        ("nnls", "many"),
+        ("nnls", "unmix"),
+        ("endmembers", "unmix"),
+    ],
+)
+def test_a_search_finds_the_word_on_its_page(word: str, page: str) -> None:
+    prose = re.sub(r"```.*?```", "", (DOCS / f"{page}.md").read_text(), flags=re.DOTALL)
+    assert re.search(rf"\b{word}\b", prose, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("kind", ["title", "version"])
+def test_what_to_cite_is_said_twice_and_the_same(kind: str) -> None:
+    plain = " ".join((ROOT / "CITATION.cff").read_text().replace(">-", "").replace('"', "").split())
+    page = " ".join((DOCS / "citing.md").read_text().replace("{MaxIP}", "MaxIP").split())
+    said = re.findall(rf"\b{kind} *= \{{(.*?)\}}", page)
+    assert len(said) == {"title": 2, "version": 1}[kind]
+    assert all(f" {kind}: {each} " in plain for each in said)
 
 
 # ---------------------------------------------------------------- numbers
@@ -198,6 +281,8 @@ def test_the_site_is_built_whole(tmp_path: Path) -> None:
     text = "\n".join(text for name, text in html.items() if name.startswith("api/"))
     ids = set(re.findall(r'id="(wolfhound\.[\w.]+)"', text))
     assert {f"wolfhound.{name}" for name in wolfhound._MODULE_OF} - ids == set()
+    # The map for language models is there, and leads to pages.
+    assert (tmp_path / "llms.txt").exists() and set(mapped()) <= set(html)
     # Nothing is loaded from elsewhere.
     assert {url for page in html.values() for url in LOADS.findall(page)} == set()
     # Pages say what their source says: Python-Markdown reads some things otherwise than others do.

@@ -19,7 +19,7 @@ FILES = {
     "src/wolfhound/__init__.py": "if TYPE_CHECKING:\n    from wolfhound.scan import Scan as Scan\n"
     "    from wolfhound.herd import herd as herd\n",
     "src/wolfhound/core.py": "",
-    "src/wolfhound/scan.py": "from wolfhound.core import x\n",
+    "src/wolfhound/scan.py": "from wolfhound.core.contracts import x\n",
     "src/wolfhound/herd.py": "def late():\n    import wolfhound.deep.kernel\n",
     "src/wolfhound/deep/__init__.py": "",
     "src/wolfhound/deep/kernel.py": "",

@@ -20,7 +20,7 @@ LARGEST = 4_000_000
 IN_WHEEL = (
     "wolfhound/__init__.py",
     "wolfhound/py.typed",
-    "wolfhound/data_files/glove100_20k_int8.npz",
+    "wolfhound/data/shipped_files/glove100_20k_int8.npz",
     "wolfhound-{version}.dist-info/entry_points.txt",
     "wolfhound-{version}.dist-info/licenses/LICENSE",
     "wolfhound-{version}.dist-info/licenses/NOTICE",

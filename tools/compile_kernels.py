@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import wolfhound as wh
-from wolfhound.jit import on_compile
+from wolfhound.compiled.jit import on_compile
 
 
 def compile_more() -> None:

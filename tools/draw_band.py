@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import wolfhound as wh
-from wolfhound.data import words
+from wolfhound.data.shipped import words
 
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "band.svg"
 WORD, MOST_PASSES = "king", 40

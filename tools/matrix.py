@@ -30,10 +30,10 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis", "mpmath", "safetensors")
 
 TESTS = (
     "tests/cli",
-    "tests/test_readers.py",
-    "tests/test_tables.py",
-    "tests/test_datasets.py",
-    "tests/test_plot.py",
+    "tests/data/test_readers.py",
+    "tests/data/test_tables.py",
+    "tests/data/test_datasets.py",
+    "tests/show/test_plot.py",
     "tests/herding/test_herd.py",
     "tests/oracles/int8",
     "tests/oracles/test_faiss_index.py",

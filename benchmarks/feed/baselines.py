@@ -10,11 +10,11 @@ import numpy as np
 
 from feed.environment import Feed
 from wolfhound import Int8Scan
-from wolfhound.atoms import block_rows
+from wolfhound.core.validate import rng
+from wolfhound.data.atoms import block_rows
 from wolfhound.policy import ActionSet
-from wolfhound.policy.answers import Rows
+from wolfhound.policy.actions import Rows
 from wolfhound.policy.deep.worlds import Policy
-from wolfhound.validate import rng
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import AtomsLike, Vector
-from wolfhound.data import words
-from wolfhound.policy.answers import Rows
-from wolfhound.threads import one_blas_thread
-from wolfhound.validate import count, kind, number, real_array, require, rng, singles, within
+from wolfhound.core.contracts import AtomsLike, Vector
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import count, kind, number, real_array, require, rng, singles, within
+from wolfhound.data.atoms import as_atoms, block_rows, check_finite
+from wolfhound.data.shipped import words
+from wolfhound.policy.actions import Rows
 
 ArrayT = TypeVar("ArrayT")
 

@@ -16,9 +16,8 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from feed.environment import ROUNDING, Feed
-from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import Rows
-from wolfhound.validate import require
+from wolfhound.core.validate import require
+from wolfhound.policy.actions import ActionSet, Rows
 
 ID = "wolfhound/ItemFeed-v0"
 

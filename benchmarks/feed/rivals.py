@@ -6,17 +6,40 @@ Agent(env, actions, rule=TD3(), settings=Settings(seed=1))
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
 import numpy as np
 
-from wolfhound.core import Ids, Matrix
-from wolfhound.policy.answers import HullPoints
+from wolfhound.core.contracts import Ids, Matrix
+from wolfhound.core.validate import count, kind, number
+from wolfhound.policy.actions import HullPoints
 from wolfhound.policy.deep import RULES
-from wolfhound.policy.deep.networks import Critic, Tensor, to_tensor, torch
-from wolfhound.policy.deep.rules import Brain, Described, HullRule, measure_step
-from wolfhound.validate import count, number
+from wolfhound.policy.deep.rules import (
+    Brain,
+    Critic,
+    Described,
+    HullDecision,
+    Tensor,
+    measure_step,
+    to_tensor,
+    torch,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HullRule(Described):
+    """What rules share whose actions are mixtures."""
+
+    decision: HullDecision = field(default_factory=HullDecision)  # from the actor's output to an action
+
+    def __post_init__(self) -> None:
+        kind(self.decision, "decision", "a HullDecision(...)", HullDecision)
+
+    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
+        """The slow actor's output."""
+        out: Tensor = brain.slow_actor(obs)
+        return out
 
 
 @final
@@ -133,7 +156,7 @@ def _as_points(ids: Ids, rows: Matrix) -> HullPoints:
 def find_neighbours(brain: Brain, critic: Critic, obs: Tensor, points: Tensor, k: int) -> tuple[Ids, Matrix]:
     """(m,) ids and (m, d) rows of the best by a critic of each point's k nearest atoms."""
     near = brain.actions.neighbours(points.numpy(), k)
-    brain.count(len(near) * brain.actions.n)
+    brain.work[0] += len(near) * brain.actions.n
     rows = brain.actions.atoms.take(near.ravel()).reshape(*near.shape, -1)
     with torch.no_grad():
         best = critic.each(obs, to_tensor(rows)).argmax(dim=1).numpy()

@@ -8,34 +8,38 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as of `typing`, which takes as long to import as all else here
 if TYPE_CHECKING:
-    from wolfhound.atoms import ArrayAtoms as ArrayAtoms
-    from wolfhound.atoms import ConcatAtoms as ConcatAtoms
-    from wolfhound.atoms import FileAtoms as FileAtoms
-    from wolfhound.atoms import MappedAtoms as MappedAtoms
-    from wolfhound.core import Status as Status
+    from wolfhound.catalogue.loading import load as load
+    from wolfhound.catalogue.warming import warm_up as warm_up
+    from wolfhound.core.contracts import Status as Status
+    from wolfhound.core.threads import get_threads as get_threads
+    from wolfhound.core.threads import set_threads as set_threads
+    from wolfhound.data.atoms import ArrayAtoms as ArrayAtoms
+    from wolfhound.data.atoms import ConcatAtoms as ConcatAtoms
+    from wolfhound.data.atoms import FileAtoms as FileAtoms
+    from wolfhound.data.atoms import MappedAtoms as MappedAtoms
+    from wolfhound.data.encoding import Missing as Missing
+    from wolfhound.data.encoding import TableAtoms as TableAtoms
+    from wolfhound.data.encoding import TableReport as TableReport
+    from wolfhound.data.encoding import encode as encode
+    from wolfhound.data.readers import read_atoms as read_atoms
     from wolfhound.designs.criteria import AOptimal as AOptimal
     from wolfhound.designs.criteria import DOptimal as DOptimal
     from wolfhound.designs.criteria import IOptimal as IOptimal
     from wolfhound.designs.design import design as design
     from wolfhound.designs.ellipsoid import enclosing_ellipsoid as enclosing_ellipsoid
     from wolfhound.designs.factors import Factors as Factors
-    from wolfhound.designs.models import Interactions as Interactions
-    from wolfhound.designs.models import LinearModel as LinearModel
-    from wolfhound.designs.models import Quadratic as Quadratic
+    from wolfhound.designs.factors import Interactions as Interactions
+    from wolfhound.designs.factors import LinearModel as LinearModel
+    from wolfhound.designs.factors import Quadratic as Quadratic
     from wolfhound.designs.result import Design as Design
-    from wolfhound.encoding import Missing as Missing
-    from wolfhound.encoding import TableAtoms as TableAtoms
-    from wolfhound.encoding import TableReport as TableReport
-    from wolfhound.encoding import encode as encode
     from wolfhound.herding.herd import herd as herd
     from wolfhound.herding.in_features import herd_in_features as herd_in_features
     from wolfhound.herding.kernels import KERNELS as KERNELS
-    from wolfhound.herding.kernels.gaussian import Gaussian as Gaussian
-    from wolfhound.herding.kernels.laplace import Laplace as Laplace
-    from wolfhound.herding.kernels.linear import Linear as Linear
-    from wolfhound.herding.kernels.stein import Stein as Stein
+    from wolfhound.herding.kernels import Gaussian as Gaussian
+    from wolfhound.herding.kernels import Laplace as Laplace
+    from wolfhound.herding.kernels import Linear as Linear
     from wolfhound.herding.result import HerdResult as HerdResult
-    from wolfhound.loading import load as load
+    from wolfhound.herding.stein import Stein as Stein
     from wolfhound.many.result import ManyResult as ManyResult
     from wolfhound.many.solve import minimize_many as minimize_many
     from wolfhound.methods.directions import Away as Away
@@ -49,8 +53,6 @@ if TYPE_CHECKING:
     from wolfhound.methods.steps import LineSearch as LineSearch
     from wolfhound.methods.steps import OpenLoop as OpenLoop
     from wolfhound.methods.steps import ShortStep as ShortStep
-    from wolfhound.methods.sublinear import Halving as Halving
-    from wolfhound.methods.sublinear import SublinearFrankWolfe as SublinearFrankWolfe
     from wolfhound.mixtures.families import Binomial as Binomial
     from wolfhound.mixtures.families import Normal as Normal
     from wolfhound.mixtures.families import NormalMeanScale as NormalMeanScale
@@ -62,11 +64,11 @@ if TYPE_CHECKING:
     from wolfhound.mixtures.weights import WeightsFit as WeightsFit
     from wolfhound.mixtures.weights import fit_weights as fit_weights
     from wolfhound.objectives.custom import Custom as Custom
-    from wolfhound.objectives.glm import Huber as Huber
-    from wolfhound.objectives.glm import Logistic as Logistic
     from wolfhound.objectives.likelihood import MixtureLikelihood as MixtureLikelihood
-    from wolfhound.objectives.quadratic import LeastSquares as LeastSquares
-    from wolfhound.objectives.quadratic import SquaredDistance as SquaredDistance
+    from wolfhound.objectives.linear import Huber as Huber
+    from wolfhound.objectives.linear import LeastSquares as LeastSquares
+    from wolfhound.objectives.linear import Logistic as Logistic
+    from wolfhound.objectives.plain import SquaredDistance as SquaredDistance
     from wolfhound.oracles.clusters import ClusterIndex as ClusterIndex
     from wolfhound.oracles.faiss_index import FaissIndex as FaissIndex
     from wolfhound.oracles.forms import FormScan as FormScan
@@ -76,59 +78,55 @@ if TYPE_CHECKING:
     from wolfhound.oracles.int8.file_scan import Int8FileScan as Int8FileScan
     from wolfhound.oracles.int8.scan import Int8Scan as Int8Scan
     from wolfhound.oracles.lsh import LshIndex as LshIndex
-    from wolfhound.oracles.projected import Projected as Projected
     from wolfhound.oracles.promises import Ladder as Ladder
-    from wolfhound.oracles.quantized import QuantizedQueries as QuantizedQueries
     from wolfhound.oracles.scan import Scan as Scan
     from wolfhound.oracles.sharded import Sharded as Sharded
     from wolfhound.oracles.subset import RandomSubset as RandomSubset
     from wolfhound.oracles.wrappers import Audited as Audited
     from wolfhound.oracles.wrappers import Tiered as Tiered
-    from wolfhound.planning.choose import choose_oracle as choose_oracle
+    from wolfhound.paper.adaptive import QuantizedQueries as QuantizedQueries
+    from wolfhound.paper.projected import Projected as Projected
+    from wolfhound.paper.sublinear_frank_wolfe import Halving as Halving
+    from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe as SublinearFrankWolfe
+    from wolfhound.planning.plan import choose_oracle as choose_oracle
     from wolfhound.planning.plan import plan as plan
-    from wolfhound.readers import read_atoms as read_atoms
-    from wolfhound.reports.report import report as report
-    from wolfhound.result import Result as Result
-    from wolfhound.result import Trace as Trace
-    from wolfhound.solve import minimize as minimize
-    from wolfhound.threads import get_threads as get_threads
-    from wolfhound.threads import set_threads as set_threads
-    from wolfhound.warming import warm_up as warm_up
+    from wolfhound.show.report import report as report
+    from wolfhound.solve.minimize import minimize as minimize
+    from wolfhound.solve.result import Result as Result
+    from wolfhound.solve.result import Trace as Trace
 
 _NAMES = {
-    "atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
-    "core": ("Status",),
+    "catalogue.loading": ("load",),
+    "catalogue.warming": ("warm_up",),
+    "core.contracts": ("Status",),
+    "core.threads": ("get_threads", "set_threads"),
+    "data.atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
+    "data.encoding": ("Missing", "TableAtoms", "TableReport", "encode"),
+    "data.readers": ("read_atoms",),
     "designs.criteria": ("AOptimal", "DOptimal", "IOptimal"),
     "designs.design": ("design",),
     "designs.ellipsoid": ("enclosing_ellipsoid",),
-    "designs.factors": ("Factors",),
-    "designs.models": ("Interactions", "LinearModel", "Quadratic"),
+    "designs.factors": ("Factors", "Interactions", "LinearModel", "Quadratic"),
     "designs.result": ("Design",),
-    "encoding": ("Missing", "TableAtoms", "TableReport", "encode"),
     "herding.herd": ("herd",),
     "herding.in_features": ("herd_in_features",),
-    "herding.kernels": ("KERNELS",),
-    "herding.kernels.gaussian": ("Gaussian",),
-    "herding.kernels.laplace": ("Laplace",),
-    "herding.kernels.linear": ("Linear",),
-    "herding.kernels.stein": ("Stein",),
+    "herding.kernels": ("KERNELS", "Gaussian", "Laplace", "Linear"),
     "herding.result": ("HerdResult",),
-    "loading": ("load",),
+    "herding.stein": ("Stein",),
     "many.result": ("ManyResult",),
     "many.solve": ("minimize_many",),
     "methods.directions": ("Away", "BlendedPairwise", "Pairwise", "Vanilla"),
     "methods.frank_wolfe": ("FrankWolfe",),
     "methods.fully_corrective": ("FullyCorrective",),
     "methods.steps": ("Adaptive", "Clipped", "LineSearch", "OpenLoop", "ShortStep"),
-    "methods.sublinear": ("Halving", "SublinearFrankWolfe"),
     "mixtures.families": ("Binomial", "Normal", "NormalMeanScale", "NormalScales", "Poisson", "StudentT"),
     "mixtures.fit": ("MixtureFit",),
     "mixtures.npmle": ("npmle",),
     "mixtures.weights": ("WeightsFit", "fit_weights"),
     "objectives.custom": ("Custom",),
-    "objectives.glm": ("Huber", "Logistic"),
     "objectives.likelihood": ("MixtureLikelihood",),
-    "objectives.quadratic": ("LeastSquares", "SquaredDistance"),
+    "objectives.linear": ("Huber", "LeastSquares", "Logistic"),
+    "objectives.plain": ("SquaredDistance",),
     "oracles.clusters": ("ClusterIndex",),
     "oracles.faiss_index": ("FaissIndex",),
     "oracles.forms": ("FormScan",),
@@ -137,21 +135,18 @@ _NAMES = {
     "oracles.int8.file_scan": ("Int8FileScan",),
     "oracles.int8.scan": ("Int8Scan",),
     "oracles.lsh": ("LshIndex",),
-    "oracles.projected": ("Projected",),
     "oracles.promises": ("Ladder",),
-    "oracles.quantized": ("QuantizedQueries",),
     "oracles.scan": ("Scan",),
     "oracles.sharded": ("Sharded",),
     "oracles.subset": ("RandomSubset",),
     "oracles.wrappers": ("Audited", "Tiered"),
-    "planning.choose": ("choose_oracle",),
-    "planning.plan": ("plan",),
-    "readers": ("read_atoms",),
-    "reports.report": ("report",),
-    "result": ("Result", "Trace"),
-    "solve": ("minimize",),
-    "threads": ("get_threads", "set_threads"),
-    "warming": ("warm_up",),
+    "paper.adaptive": ("QuantizedQueries",),
+    "paper.projected": ("Projected",),
+    "paper.sublinear_frank_wolfe": ("Halving", "SublinearFrankWolfe"),
+    "planning.plan": ("choose_oracle", "plan"),
+    "show.report": ("report",),
+    "solve.minimize": ("minimize",),
+    "solve.result": ("Result", "Trace"),
 }
 _MODULE_OF = {name: f"wolfhound.{module}" for module, names in _NAMES.items() for name in names}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.browser.chromium import Tab
 from tests.browser.conftest import find_faults
-from tests.reports.cases import make
+from tests.show.cases import make
 
 pytestmark = pytest.mark.slow
 

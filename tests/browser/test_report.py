@@ -10,7 +10,7 @@ import pytest
 import wolfhound as wh
 from tests.browser.chromium import Tab
 from tests.browser.conftest import find_faults
-from tests.reports.cases import HOSTILE, make
+from tests.show.cases import HOSTILE, make
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from wolfhound import display
 from wolfhound.cli._app import app
+from wolfhound.core import progress
 
 NAMES = tuple(f"atom-{i}" for i in range(60))
 
@@ -38,7 +38,7 @@ def words(text: str) -> str:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command in this process; it reports no progress, however slow the machine."""
-    monkeypatch.setattr(display, "_LINE_INTERVAL", math.inf)
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", math.inf)
 
     def call(*arguments: object) -> Ran:
         result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wolfhound.atoms import ArrayAtoms
 from wolfhound.cli.index import find_faults, sample_queries
-from wolfhound.core import Hits
+from wolfhound.core.contracts import Hits
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from wolfhound import data
 from wolfhound.cli import demo
+from wolfhound.data import shipped as data
 
 
 def test_the_words_of_the_demo_are_known() -> None:

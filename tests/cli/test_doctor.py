@@ -12,7 +12,7 @@ import pytest
 
 import wolfhound
 from tests.cli.conftest import Run
-from wolfhound import jit
+from wolfhound.compiled import jit
 
 
 def test_it_tells_what_a_report_of_a_bug_needs(run: Run) -> None:
@@ -48,7 +48,7 @@ def test_what_is_broken_does_not_stop_the_telling(run: Run, monkeypatch: pytest.
 
     monkeypatch.setattr(importlib.metadata, "requires", requires)
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    monkeypatch.setitem(sys.modules, "wolfhound.jit", None)
+    monkeypatch.setitem(sys.modules, "wolfhound.compiled.jit", None)
     monkeypatch.setenv("WOLFHOUND_NUM_THREADS", "many")
     document = json.loads(run("doctor", "--json").out)
     assert document["numbers"].startswith("cannot be told: ModuleNotFoundError(")

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Run, words
-from wolfhound import readers
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Progress, Status
+from wolfhound.core.contracts import Progress, Status
+from wolfhound.data import readers
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.herding import Gaussian, Kernel, Laplace, Linear, Stein, with_scores
 from wolfhound.herding.result import HerdResult
 
@@ -329,7 +329,7 @@ def interrupt() -> bool:
 
 def test_progress_shows_passes_then_rows(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # `run` sets the interval to infinity first; here every report is shown.
-    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.core.progress._LINE_INTERVAL", 0.0)
     lines = run("herd", "rows.npy", "-m", M, "--swap").err.splitlines()
     assert any(" over all rows, " in line for line in lines)
     assert any(line.startswith(f"{M} of {M} rows, ") for line in lines)
@@ -337,7 +337,7 @@ def test_progress_shows_passes_then_rows(run: Run, here: Path, monkeypatch: pyte
 
 
 def test_json_is_all_that_is_printed(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.core.progress._LINE_INTERVAL", 0.0)
     ran = run("herd", "rows.parquet", "-m", M, "-o", "core.csv", "--json")
     assert ran.err == ""
     assert document(ran.out)["m"] == M
@@ -363,7 +363,8 @@ def test_help_shows_examples_and_loads_nothing_heavy(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rows.npy", "-m", "401"], "`--size` must be"),
+        (["rows.npy", "-m", "401"], "`-m` must be"),
+        (["rows.npy", "--size", "401"], "`--size` must be"),
         (["rows.npy", "-m", "5", "--kernel", "stein"], "`--scores` must be given with --kernel stein."),
         (
             ["rows.npy", "-m", "5", "--scores", "scores.npy"],

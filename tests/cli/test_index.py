@@ -14,8 +14,8 @@ import pytest
 
 import wolfhound as wh
 from tests.cli.conftest import Run, words
-from wolfhound import store
-from wolfhound.core import Hits
+from wolfhound.core.contracts import Hits
+from wolfhound.data import store
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.indexes import find_saved
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -137,7 +137,7 @@ def test_options_that_do_not_fit_are_refused(run: Run, arguments: list[str], mes
 
 
 def test_progress_follows_the_rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wolfhound.display._LINE_INTERVAL", 0.0)
+    monkeypatch.setattr("wolfhound.core.progress._LINE_INTERVAL", 0.0)
     lines = run("index", "build", "atoms.npy", "-o", "made", "--kind", "int8").err.splitlines()
     assert any(line.startswith("building, 100 % of ") for line in lines)
 

@@ -15,9 +15,9 @@ import pytest
 
 import wolfhound
 from tests.cli.conftest import Run, words
-from wolfhound import threads
-from wolfhound.cli import _frame, _options
-from wolfhound.cli._app import COMMANDS, GROUPS, load_command
+from wolfhound.cli import _options
+from wolfhound.cli._app import COMMANDS, GROUPS, describe_wrong_use, load_command
+from wolfhound.core import threads
 
 # The tests change folders, so a relative PYTHONPATH would not do.
 HERE = {"PYTHONPATH": str(Path(wolfhound.__file__).parents[1])}
@@ -25,7 +25,7 @@ HERE = {"PYTHONPATH": str(Path(wolfhound.__file__).parents[1])}
 
 def shell(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, with pipes."""
-    command = [sys.executable, "-m", "wolfhound.cli", *arguments]
+    command = [sys.executable, "-m", "wolfhound", *arguments]
     return subprocess.run(
         command, capture_output=True, check=False, encoding="utf-8", env={**os.environ, **HERE, **env}
     )
@@ -84,7 +84,7 @@ def test_the_list_says_what_the_help_of_a_command_does(run: Run, name: str) -> N
     [("No such command 'x'.", "No such command 'x'."), ("Did you mean 'y'?", "Did you mean 'y'?")],
 )
 def test_a_sentence_ends_once(said: str, shown: str) -> None:
-    assert _frame._wrong_use(SimpleNamespace(format_message=lambda: said, ctx=None)) == shown
+    assert describe_wrong_use(SimpleNamespace(format_message=lambda: said, ctx=None)) == shown
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_a_process_prints_json_and_no_escape_codes(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_terminal_gets_a_bar_and_the_pipe_only_results(folder: Path) -> None:
     terminal, end = pty.openpty()
-    command = [sys.executable, "-m", "wolfhound.cli", "explain", "atoms.npy", "--target", "3", "--json"]
+    command = [sys.executable, "-m", "wolfhound", "explain", "atoms.npy", "--target", "3", "--json"]
     env = {**os.environ, **HERE, "TERM": "xterm"}
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, check=False, encoding="utf-8", env=env)
     os.close(end)
@@ -193,7 +193,7 @@ def test_a_process_exits_with_2(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_closed_pipe_is_no_error(folder: Path) -> None:
-    command = f"{sys.executable} -m wolfhound.cli explain atoms.npy --targets points.npy | true"
+    command = f"{sys.executable} -m wolfhound explain atoms.npy --targets points.npy | true"
     done = subprocess.run(
         command, shell=True, capture_output=True, text=True, check=False, env={**os.environ, **HERE}
     )

@@ -12,8 +12,8 @@ import pytest
 
 import wolfhound as wh
 from tests.cli.conftest import Run
-from wolfhound import store
-from wolfhound.cli import _places as places
+from wolfhound.cli import _options as places
+from wolfhound.data import store
 
 
 @pytest.fixture(autouse=True)

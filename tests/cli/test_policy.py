@@ -13,15 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.conftest import Ran, Run, words
-from wolfhound import display
 from wolfhound.cli.policy import app
+from wolfhound.core import progress
 from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_iteration, random_acmdp
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command by itself, with the error messages of the whole command line."""
-    monkeypatch.setattr(display, "_LINE_INTERVAL", math.inf)
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", math.inf)
 
     def call(*arguments: object) -> Ran:
         given = ["solve", *(str(argument) for argument in arguments)]

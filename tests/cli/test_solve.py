@@ -14,7 +14,7 @@ import pytest
 
 import wolfhound as wh
 from tests.cli.conftest import NAMES, Run
-from wolfhound.core import Objective
+from wolfhound.core.contracts import Objective
 
 PROBLEMS: dict[str, list[str]] = {
     "squared-distance": ["--target", "point.npy"],

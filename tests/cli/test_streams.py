@@ -158,8 +158,9 @@ sys.meta_path.insert(0, Finder)
 """
 
 IN_A_CALLBACK = """
-import ctypes, os, signal, sys, time, types
+import ctypes, os, signal, time
 from wolfhound import cli
+from wolfhound.cli import _app
 
 def back():
     os.kill(os.getpid(), signal.SIGINT)
@@ -170,7 +171,7 @@ def app(prog_name):
     ctypes.CFUNCTYPE(None)(back)()
     time.sleep(60)
 
-sys.modules["wolfhound.cli._app"] = types.SimpleNamespace(app=app)
+_app.app = app
 cli.main()
 """
 
@@ -205,12 +206,13 @@ def test_ctrl_c_in_a_callback_of_compiled_code() -> None:
 
 
 SWITCHED_OFF = """
-import os, signal, sys, types
+import os, signal
 from wolfhound import cli
+from wolfhound.cli import _app
 
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 app = lambda prog_name: os.kill(os.getpid(), signal.SIGINT)
-sys.modules["wolfhound.cli._app"] = types.SimpleNamespace(app=app)
+_app.app = app
 cli.main()
 """
 

@@ -16,8 +16,8 @@ from tests.problems import exact_minimum, rational, squared_distance
 from wolfhound.compiled import active_set as kernels
 from wolfhound.compiled.active_set import ALPHA, CAP, FLOOR, FREE, GONE, ROW, STEPS, TOTAL, WEIGHT, U, V
 from wolfhound.compiled.corral import forward_rows
-from wolfhound.core import Ints, Vector
-from wolfhound.jit import lean_kernel
+from wolfhound.compiled.jit import lean_kernel
+from wolfhound.core.contracts import Ints, Vector
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 130)
 
@@ -81,7 +81,7 @@ def held(k: int, seed: int = 0, *, room: int = 20) -> Held:
 
 
 def descend(one: Held) -> bool:
-    return bool(kernels.advance(*one.state, -1, 0.0, 0.0, 0.0, 0.0, 1))
+    return bool(kernels.advance(*one.state, -1, 0.0, 0.0, 0.0, 0.0, 1, True))
 
 
 def absorb(one: Held, cross: Vector, gram: Vector, linear: Vector) -> Ints:
@@ -170,7 +170,7 @@ def test_an_atom_at_its_cap_pulls_until_it_is_free_again(k: int, alpha: float) -
         assert one.gone[:, 0].tolist() == [at, 1]
         assert one.numbers[TOTAL] == pytest.approx(0.75)
         one.lines[ROW, :k] = gram[at, rest]
-        assert kernels.advance(*one.state, at, gram[at, at], linear[at], 1.0, 0.25, -1) == 1
+        assert kernels.advance(*one.state, at, gram[at, at], linear[at], 1.0, 0.25, -1, False) == 1
         order = np.append(rest, at)
         one.gram, one.linear = gram[np.ix_(order, order)] + alpha, linear[order]
         one.check()
@@ -263,10 +263,9 @@ class Loop:
         state = kernels.make_state(
             gram, (np.zeros((n, wide)) if demand else padded).astype(self.kind), rows, n
         )
-        state.exact[:] = self.linear
-        state.quick[kernels.TERM, :n] = self.linear
+        state.linear[:n] = self.linear
         for j in self.barred:
-            state.quick[kernels.TERM, j], state.marks[kernels.STATE, j] = kernels.SHUT, kernels.BARRED
+            state.linear[j], state.marks[kernels.STATE, j] = kernels.SHUT, kernels.BARRED
         total = self.options.total
         alpha = 0.0 if total is None else float(np.trace(self.gram)) / n + 1e-300
         start(state, n, alpha, total or 0.0, self.options.ridge)

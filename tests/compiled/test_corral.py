@@ -14,8 +14,8 @@ from tests.problems import exact_minimum, rational, squared_distance
 from wolfhound.compiled import active_set as kernels
 from wolfhound.compiled.active_set import U, V
 from wolfhound.compiled.corral import BLOCK, Corral, Dense, correct, solve
-from wolfhound.core import Ints, Vector
-from wolfhound.rounding import UNIT
+from wolfhound.core.contracts import Ints, Vector
+from wolfhound.core.rounding import UNIT
 
 NONE: Ints = np.empty(0, np.int64)
 ALPHA = 2.0

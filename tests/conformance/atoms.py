@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wolfhound.core import Atoms
+from wolfhound.core.contracts import Atoms
 
 Rows = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.herding.kernels import KERNELS, Kernel
 
 COUNT = 40_000

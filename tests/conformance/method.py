@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Ids, Matrix, Method, Objective, Oracle, Start, State
-from wolfhound.objectives.glm import Huber, Logistic
-from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
+from wolfhound.core.contracts import Ids, Matrix, Method, Objective, Oracle, Start, State
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.objectives.linear import Huber, LeastSquares, Logistic
+from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.oracles.scan import Scan
 
 NONE: Ids = np.empty(0, np.int64)

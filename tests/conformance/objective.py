@@ -8,7 +8,7 @@ import pickle
 
 import numpy as np
 
-from wolfhound.core import Matrix, Objective, Point, Vector
+from wolfhound.core.contracts import Matrix, Objective, Point, Vector
 
 
 def check_objective(objective: Objective, points: Matrix, rows: Matrix) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.patience import PATIENCE
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle
-from wolfhound.rounding import TINY, gamma
-from wolfhound.threads import set_threads
+from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle
+from wolfhound.core.rounding import TINY, gamma
+from wolfhound.core.threads import set_threads
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 
 Make = Callable[[Atoms], Oracle]
 See = Callable[[Matrix], Matrix]

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from tests.policy.deep import QUICK, Bandit, brain_of, cloud, observations
-from wolfhound.policy import RULES, ActionSet, HullPoints
-from wolfhound.policy.deep.agent import Agent
+from wolfhound.policy import RULES, ActionSet, Agent, HullPoints
 from wolfhound.policy.deep.rules import Rule
 
 

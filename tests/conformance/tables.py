@@ -20,24 +20,24 @@ from tests.methods.test_tiers import On
 from tests.objectives.cases import CASES as OBJECTIVES
 from tests.oracles.degraded import EveryOther
 from tests.oracles.edits import build_edited
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Method, Oracle
+from wolfhound.core.contracts import Atoms, Method, Oracle
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.herding.kernels import KERNELS as CLASSES
 from wolfhound.herding.kernels import Kernel
 from wolfhound.methods.directions import Away, BlendedPairwise, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, Clipped, LineSearch, OpenLoop, ShortStep
-from wolfhound.methods.sublinear import SublinearFrankWolfe
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.forms import FormScan, pair_rows
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.sharded import Sharded
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
+from wolfhound.paper.adaptive import QuantizedQueries
+from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
 
 __all__ = ["KERNELS", "METHODS", "OBJECTIVES", "ORACLES", "OracleLine"]
 

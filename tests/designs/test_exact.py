@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfhound import AOptimal, DOptimal, Factors, IOptimal, LinearModel, Quadratic, design, encode, load
-from wolfhound.designs.exact import apportion, show_efficiency
+from wolfhound.designs.exact import apportion
+from wolfhound.designs.result import show_efficiency
 
 
 @settings(max_examples=50, deadline=None)
@@ -110,6 +111,17 @@ def test_the_first_runs_are_those_of_the_whole_plan() -> None:
         assert list(some) == list(whole)
         for name, values in some.items():
             np.testing.assert_array_equal(values, whole[name][:most])
+
+
+def test_a_seed_shuffles_the_runs() -> None:
+    plan = design(Factors({"x": [-1.0, 0.0, 1.0], "kind": ["a", "b"]}), model=Quadratic()).round(11)
+    whole, mixed = plan.to_columns(), plan.to_columns(seed=3)
+    assert mixed["run"].tolist() == whole["run"].tolist()
+    assert mixed["id"].tolist() != whole["id"].tolist()
+    assert sorted(mixed["id"]) == sorted(whole["id"])
+    np.testing.assert_array_equal(plan.to_frame(most=4, seed=3)["id"], mixed["id"][:4])
+    with pytest.raises(ValueError, match="`seed` must be None for more than 10,000,000 runs"):
+        design(np.eye(3)).round(10**9).to_frame(most=4, seed=3)
 
 
 def test_too_few_runs_name_what_they_leave() -> None:

@@ -13,9 +13,8 @@ import pytest
 
 import wolfhound
 from wolfhound import Factors, Interactions, LinearModel, Quadratic, design
-from wolfhound.designs.factors import FactorOptions, read_factors
-from wolfhound.designs.models import Coding, TermMap
-from wolfhound.threads import set_threads
+from wolfhound.core.threads import set_threads
+from wolfhound.designs.factors import Coding, TermMap, read_factors
 
 GRID = Factors({"t": [300.0, 350.0, 400.0], "kind": ["a", "b", "c"], "p": [1.0, 2.0]})
 
@@ -29,6 +28,14 @@ def test_a_grid_has_all_combinations() -> None:
     huge = Factors({f"x{i}": np.linspace(-1.0, 1.0, 11) for i in range(15)})
     assert huge.shape[0] == 11**15
     np.testing.assert_array_equal(huge.take(np.array([11**15 - 1])), np.ones((1, 15)))
+
+
+def test_a_grid_is_a_frame_of_what_was_written() -> None:
+    frame = GRID.to_frame()
+    assert list(frame.columns) == ["t", "kind", "p"]
+    assert frame.iloc[7].tolist() == [350.0, "a", 2.0]
+    with pytest.raises(ValueError, match="at most 10,000,000 combinations"):
+        Factors({f"x{i}": np.arange(20.0) for i in range(6)}).to_frame()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_wrong_tables_are_named(tmp_path: Path) -> None:
         read_factors(np.ones((2, 3)), "given", known)
     frame.to_csv(tmp_path / "c.csv", index=False)
     with pytest.raises(ValueError, match=r"`columns` must be among x, kind\. Got y"):
-        read_factors(tmp_path / "c.csv", "candidates", (), FactorOptions(columns=["y"]))
+        read_factors(tmp_path / "c.csv", "candidates", columns=["y"])
 
 
 def test_threads_do_not_matter() -> None:

@@ -22,7 +22,7 @@ from wolfhound import (
     Quadratic,
     design,
 )
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
 
 LINE = np.linspace(-1.0, 1.0, 41)
 

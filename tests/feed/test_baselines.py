@@ -12,9 +12,8 @@ from feed.environment import BatchedFeed, Feed, FeedParameters
 
 from tests.feed.test_feed import items, states
 from wolfhound import ClusterIndex
-from wolfhound.data import words
-from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import Rows
+from wolfhound.data.shipped import words
+from wolfhound.policy.actions import ActionSet, Rows
 from wolfhound.policy.deep.worlds import Policy
 
 FEED = Feed.build(items(200, 6), users=100, seed=1)

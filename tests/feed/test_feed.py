@@ -21,9 +21,9 @@ from feed.environment import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.data import words
-from wolfhound.policy.answers import Rows
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.data.shipped import words
+from wolfhound.policy.actions import Rows
 
 D = 5
 

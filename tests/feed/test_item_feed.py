@@ -13,8 +13,8 @@ from gymnasium.utils.env_checker import check_env
 
 from tests.feed.test_feed import items
 from tests.policy.deep import cloud
+from wolfhound.policy import SFWPO, Draw, Mix, Nearest, Settings
 from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.deep.agent import SFWPO, Draw, Hull, Nearest, Settings
 from wolfhound.policy.deep.rules import Execution
 
 FEED = Feed.build(items(), users=50, parameters=FeedParameters(horizon=6))
@@ -101,7 +101,7 @@ def test_check_proves_that_an_action_is_inside() -> None:
         strict.step(outside)
 
 
-@pytest.mark.parametrize("execution", [Hull(), Nearest(), Draw()], ids=repr)
+@pytest.mark.parametrize("execution", [Mix(), Nearest(), Draw()], ids=repr)
 def test_an_agent_sends_nothing_that_a_proof_refuses(execution: Execution) -> None:
     env = gymnasium.make(ID, feed=FEED, check=True)
     agent = SFWPO(

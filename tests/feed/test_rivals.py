@@ -15,10 +15,8 @@ from feed.rivals import NFWPO, TD3, Wolpertinger
 
 import wolfhound
 from tests.policy.deep import QUICK, TARGET, Bandit, D, brain_of, cloud, corners, learner, observations
-from wolfhound.policy import ActionSet
-from wolfhound.policy.deep.agent import Agent, HullDecision
-from wolfhound.policy.deep.networks import to_tensor
-from wolfhound.policy.deep.rules import GRID, FrankWolfeRule, Rule, climb, measure_step
+from wolfhound.policy import ActionSet, Agent, HullDecision
+from wolfhound.policy.deep.rules import GRID, FrankWolfeRule, Rule, climb, measure_step, to_tensor
 
 PLAIN = HullDecision(refine=0)
 RULES: dict[str, Rule] = {
@@ -115,7 +113,7 @@ def test_a_climb_is_the_best_step_of_the_grid_to_the_best_atom() -> None:
     with torch.no_grad():
         values = torch.stack([brain.critic.first(obs, end) for end in ends])
     assert torch.equal(steps, torch.tensor(GRID)[values.argmax(dim=0)])
-    assert brain.scored >= 7 * len(rows)
+    assert brain.work[0] >= 7 * len(rows)
 
 
 def test_the_actor_is_drawn_to_the_step() -> None:

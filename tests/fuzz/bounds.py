@@ -12,8 +12,8 @@ import numpy as np
 from tests.fuzz import cells, exact, hostile
 from tests.fuzz.problems import draw_rows, refuse
 from tests.fuzz.supervise import Findings
-from wolfhound.core import Hits, Oracle
-from wolfhound.rounding import TINY, gamma
+from wolfhound.core.contracts import Hits, Oracle
+from wolfhound.core.rounding import TINY, gamma
 
 ROUNDS = 12
 """Calls of each oracle."""

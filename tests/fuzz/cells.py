@@ -49,8 +49,8 @@ from wolfhound import (
     Tiered,
     Vanilla,
 )
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Method, Objective, Oracle
+from wolfhound.core.contracts import Method, Objective, Oracle
+from wolfhound.data.atoms import as_atoms
 
 Array = NDArray[Any]
 Rng = np.random.Generator

@@ -26,10 +26,13 @@ from tests.fuzz.bounds import judge_hits
 from tests.fuzz.hostile import Array, Rng
 from tests.fuzz.supervise import Findings
 from wolfhound import FileAtoms, SquaredDistance, encode, minimize, minimize_many
-from wolfhound.readers import read_array, read_atoms, read_matrix
+from wolfhound.data.readers import read_array, read_atoms, read_matrix
 
 CASES = 12
 """Of each kind in a batch."""
+
+ASKED = 64
+"""Times an oracle is asked: a random sample refuses the rows that it reads, and has then read all of them."""
 
 REFUSED = "made of numbers that float64 holds exactly"
 
@@ -193,8 +196,10 @@ def _ask(found: Findings, rng: Rng, folder: Path) -> list[str]:
     name = str(rng.choice(sorted(cells.ORACLES)))
 
     def call() -> Iterator[str]:
-        hits = cells.ORACLES[name](given, rng).query(query[None])
-        return judge_hits(hits, query[None].astype(np.float64), rows.astype(np.float64), None)
+        oracle = cells.ORACLES[name](given, rng)
+        for _ in range(ASKED):
+            hits = oracle.query(query[None])
+            yield from judge_hits(hits, query[None].astype(np.float64), rows.astype(np.float64), None)
 
     return _judge(found, f"{label}, {name}", is_held(rows) and _is_exact(query), call)
 

@@ -34,6 +34,7 @@ from wolfhound import (
     minimize,
     npmle,
 )
+from wolfhound.data.store import StoreError
 from wolfhound.herding.herd import herd
 from wolfhound.herding.result import HerdResult
 from wolfhound.oracles.clusters import ClusterIndex
@@ -41,8 +42,7 @@ from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, TabularResult, fwpo
-from wolfhound.result import Result
-from wolfhound.store import StoreError
+from wolfhound.solve.result import Result
 
 BATCH = 50
 """Files that are judged together; a death costs the rest of them."""

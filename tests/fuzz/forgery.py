@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.test_store import join, split
-from wolfhound import store
+from tests.data.test_store import join, split
+from wolfhound.data import store
 
 Rng = np.random.Generator
 

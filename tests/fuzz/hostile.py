@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
 
 Array = NDArray[Any]
 Rng = np.random.Generator

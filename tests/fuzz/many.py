@@ -15,8 +15,8 @@ from tests.fuzz import exact, hostile
 from tests.fuzz.problems import RTOLS, UNDERFLOW, draw_rows, refuse
 from tests.fuzz.supervise import Findings
 from wolfhound import ManyResult, Scan, Status, minimize_many
-from wolfhound.core import Atoms, Hits
-from wolfhound.rounding import UNIT
+from wolfhound.core.contracts import Atoms, Hits
+from wolfhound.core.rounding import UNIT
 
 ROUNDS = 6
 """Calls for each set of atoms."""

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from tests.fuzz.supervise import Findings
 from wolfhound import Binomial, Normal, Poisson, Status, fit_weights, npmle
-from wolfhound.mixtures._continuum import Continuum
-from wolfhound.mixtures._continuum_kernels import BINOMIAL, NORMAL, POISSON
-from wolfhound.rounding import gamma
+from wolfhound.core.rounding import gamma
+from wolfhound.mixtures._continuum import BINOMIAL, NORMAL, POISSON, Continuum
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

@@ -19,8 +19,8 @@ from scipy.stats import beta, binom
 
 from tests.fuzz.supervise import Findings
 from wolfhound import CrossPolytope, LshIndex, SimHash
-from wolfhound.oracles._planted import CONFIDENCE, PAIRS, find_least_delta
 from wolfhound.oracles.hashes import Hash
+from wolfhound.oracles.promises import CONFIDENCE, PAIRS, find_least_delta
 
 Array = NDArray[Any]
 Rng = np.random.Generator

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.fuzz.supervise import Findings
-from wolfhound import SquaredDistance, design, herd, load, minimize, minimize_many, store
+from wolfhound import SquaredDistance, design, herd, load, minimize, minimize_many
+from wolfhound.data import store
+from wolfhound.data.store import StoreError
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.store import StoreError
 
 CHANGES = 8
 """Changed atoms that each saved thing is used with."""

@@ -15,9 +15,8 @@ import pytest
 
 from tests.fuzz import bounds, cells, exact, hostile, mixtures, problems, supervise
 from wolfhound import FullyCorrective, Scan, SquaredDistance, Status
-from wolfhound.mixtures._continuum import Continuum
-from wolfhound.mixtures._continuum_kernels import NORMAL
-from wolfhound.store import StoreError
+from wolfhound.data.store import StoreError
+from wolfhound.mixtures._continuum import NORMAL, Continuum
 
 ROWS = np.random.default_rng(0).standard_normal((12, 3))
 TARGET = np.array([1.0, 2.0, 3.0])

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 import wolfhound
 from tests.fuzz.wrong_commands import COMMANDS, IN_A_PROCESS, Wrong, contents, make_files
-from wolfhound import display
 from wolfhound.cli._app import app
+from wolfhound.core import progress
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder, made the current one, and no progress told."""
-    monkeypatch.setattr(display, "_LINE_INTERVAL", math.inf)
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", math.inf)
     monkeypatch.chdir(made)
     return made
 

@@ -16,13 +16,13 @@ import pandas as pd
 import scipy.sparse
 
 import wolfhound
-import wolfhound.data
+import wolfhound.data.shipped
 import wolfhound.objectives.likelihood
 import wolfhound.oracles.costs
 import wolfhound.paper.adaptive
+import wolfhound.paper.theory
 import wolfhound.paper.transforms
-import wolfhound.solve
-import wolfhound.theory
+import wolfhound.solve.driver
 
 # Without their types: wrong calls are the point.
 wh: Any = wolfhound
@@ -30,9 +30,9 @@ likelihood: Any = wolfhound.objectives.likelihood
 adaptive: Any = wolfhound.paper.adaptive
 transforms: Any = wolfhound.paper.transforms
 speeds: Any = wolfhound.oracles.costs.Speeds
-limits: Any = wolfhound.solve.Limits
-theory: Any = wolfhound.theory
-words: Any = wolfhound.data.words
+limits: Any = wolfhound.solve.driver.Limits
+theory: Any = wolfhound.paper.theory
+words: Any = wolfhound.data.shipped.words
 
 
 class Wrong(NamedTuple):

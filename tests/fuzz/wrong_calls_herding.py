@@ -14,22 +14,21 @@ import numpy as np
 
 import wolfhound
 import wolfhound.herding
-import wolfhound.herding.feature_picks
+import wolfhound.herding.in_features
 import wolfhound.herding.select
-import wolfhound.herding.sublinear
+import wolfhound.paper.sublinear_herding
 import wolfhound.policy
-import wolfhound.policy.deep.agent
 from tests.fuzz.wrong_calls import Wrong
 from tests.policy.deep import Bandit
 
 # Without their types: wrong calls are the point.
 wh: Any = wolfhound
 hd: Any = wolfhound.herding
-picks: Any = wolfhound.herding.feature_picks
+picks: Any = wolfhound.herding.in_features
 Selector: Any = wolfhound.herding.select.HerdingSelector
-Sublinear: Any = wolfhound.herding.sublinear.SublinearHerding
+Sublinear: Any = wolfhound.paper.sublinear_herding.SublinearHerding
 pl: Any = wolfhound.policy
-ag: Any = wolfhound.policy.deep.agent
+ag: Any = wolfhound.policy
 
 ROWS = np.random.default_rng(0).standard_normal((40, 3))
 BY = np.arange(40) % 3
@@ -256,7 +255,7 @@ USES: Table = {
         "env": (None, "a batched or a Gymnasium environment"),
         "actions": (5, "an array with 2 axes"),
         "decision": (5, "a HullDecision(...). Got 5"),
-        "execution": (ag.Hull, "Hull(), Nearest() or Draw(). Got the class Hull"),
+        "execution": (ag.Mix, "Mix(), Nearest() or Draw(). Got the class Mix"),
         "critic_features": (5, "a function of observations and actions"),
     },
     "Settings": {

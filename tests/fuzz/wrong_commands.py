@@ -239,7 +239,7 @@ VALUES = [
     Wrong(f"{UNMIX} --seed -1", "--seed"),
     Wrong("herd rows.csv", "--size"),
     Wrong("herd rows.csv -m 0", "--size"),
-    Wrong("herd rows.csv -m 41", "--size"),
+    Wrong("herd rows.csv -m 41", "-m"),
     Wrong("herd rows.csv -m three", "--size"),
     Wrong(f"{HERD} --columns z", "--columns"),
     Wrong(f"{HERD} --columns a --columns a", "--columns"),

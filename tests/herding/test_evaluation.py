@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound import ArrayAtoms, solve
-from wolfhound.core import Progress
-from wolfhound.herding import evaluation, herd, mmd, session
-from wolfhound.herding.evaluation import Measured, curve_sizes, effort, evaluate
+from wolfhound import ArrayAtoms
+from wolfhound.core.contracts import Progress
+from wolfhound.herding import herd, mmd, session
+from wolfhound.herding.session import Measured, curve_sizes, effort, evaluate
+from wolfhound.solve import driver
 
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
 
@@ -75,7 +76,7 @@ def measured() -> Measured:
 def test_an_evaluation_ends_at_the_deadline(
     deadline: float, words: str, random: float, measured: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "time", Clock(1.0))
+    monkeypatch.setattr(session, "time", Clock(1.0))
     none, rng = np.empty(0, np.int64), np.random.default_rng(0)
     atoms = ArrayAtoms(LARGE[:100])
     found = evaluate(atoms, 5, none, lambda *_: measured, rng=rng, deadline=deadline)
@@ -86,7 +87,7 @@ def test_an_evaluation_ends_at_the_deadline(
 
 def test_an_evaluation_whose_time_is_over_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0.0)
-    for module in (solve, session, evaluation, importlib.import_module("wolfhound.herding.herd")):
+    for module in (driver, session, importlib.import_module("wolfhound.herding.herd")):
         monkeypatch.setattr(module, "time", clock)
 
     def tick(state: Progress) -> None:

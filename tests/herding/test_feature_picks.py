@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.oracles.degraded import Degraded, Follower
-from wolfhound import theory
-from wolfhound.core import Ids, Matrix, State, Status, Vector
-from wolfhound.herding.feature_picks import FeatureRun, pick_in_features
-from wolfhound.herding.kernels.features import RandomFourier
+from wolfhound.core.contracts import Ids, Matrix, State, Status, Vector
+from wolfhound.herding.features import RandomFourier
+from wolfhound.herding.in_features import FeatureRun, pick_in_features
 from wolfhound.methods.steps import LineSearch, OpenLoop
-from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve import minimize
+from wolfhound.paper import theory
+from wolfhound.solve.minimize import minimize
 
 seeds = st.integers(0, 2**32 - 1)
 exact = functools.partial(pick_in_features, oracle=Scan)

@@ -15,22 +15,21 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.herding.test_feature_picks import cloud, exact, schedule_weights, widest
 from tests.oracles.degraded import Scripted
-from wolfhound import theory
-from wolfhound.core import Hits, Ids, Matrix, Status, Vector
-from wolfhound.herding.feature_picks import map_atoms, pick_in_features, sample_fresh
+from wolfhound.core.contracts import Hits, Ids, Matrix, Status, Vector
+from wolfhound.herding.in_features import map_atoms, pick_in_features, sample_fresh
 from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import LineSearch, OpenLoop
-from wolfhound.methods.sublinear import SublinearFrankWolfe
-from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question
+from wolfhound.oracles.asking import check_question, offer
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited
-from wolfhound.solve import Limits
+from wolfhound.paper import theory
+from wolfhound.paper.adaptive import QuantizedQueries
+from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
+from wolfhound.solve.driver import Limits
 
 # ---------------------------------------------------------------- any oracle
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import kstest
 
 import wolfhound as wh
-from wolfhound.core import Matrix
+from wolfhound.core.contracts import Matrix
+from wolfhound.core.progress import on_progress
 from wolfhound.herding import (
     Features,
     Gaussian,
@@ -25,9 +26,9 @@ from wolfhound.herding import (
     Stein,
     feature_mean,
 )
+from wolfhound.herding.features import CHUNK, normal_frequencies
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.kernels.features import CHUNK, normal_frequencies, row_shares
-from wolfhound.progress import on_progress
+from wolfhound.herding.rows import row_shares
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float64) -> NDArray[Any]:

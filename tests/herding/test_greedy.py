@@ -10,12 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from wolfhound import get_threads, set_threads
-from wolfhound.core import Ids, Vector
+from wolfhound.core.contracts import Ids, Vector
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, mmd
 from wolfhound.herding._compiled import best, distances_absolute, distances_squared, shift
-from wolfhound.herding.embedding import Embedding, embed
 from wolfhound.herding.greedy import Candidates, Herd, states
-from wolfhound.herding.kernels import Kernel, distances
+from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.mmd import Embedding, embed
 from wolfhound.herding.session import fit_weights
 
 KERNELS: list[Kernel] = [Gaussian(1.5), Laplace(2.0), Linear(), Stein(1.5)]
@@ -103,8 +103,8 @@ def test_kernel_row_is_a_column_of_the_gram_matrix(kernel: Kernel, dtype: Any, r
 def test_kernel_row_in_blocks_has_the_same_bits(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(1000, 5).astype(np.float32)
     whole = kernel.row(rows)(rows[7]).copy()
-    monkeypatch.setattr(distances, "ALONE", 100)
-    monkeypatch.setattr(distances, "BLOCK", 1300)
+    monkeypatch.setattr("wolfhound.herding.kernels.ALONE", 100)
+    monkeypatch.setattr("wolfhound.herding.kernels.BLOCK", 1300)
     before = get_threads()
     for threads in (1, 3):
         set_threads(threads)

@@ -14,24 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound import (
-    FileAtoms,
-    LineSearch,
-    OpenLoop,
-    Scan,
-    Status,
-    get_threads,
-    set_threads,
-    solve,
-    stopwatch,
-)
-from wolfhound.core import Matrix, Progress
+from wolfhound import FileAtoms, LineSearch, OpenLoop, Scan, Status, get_threads, set_threads
+from wolfhound.core import stopwatch
+from wolfhound.core.contracts import Matrix, Progress
 from wolfhound.herding import (
     Gaussian,
     Laplace,
     Linear,
     Stein,
-    evaluation,
     herd,
     herd_in_features,
     mmd,
@@ -39,6 +29,7 @@ from wolfhound.herding import (
     with_scores,
 )
 from wolfhound.herding.greedy import Herd
+from wolfhound.solve import driver
 
 ROWS = np.random.default_rng(0).normal(size=(500, 2))
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
@@ -275,7 +266,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (solve, session, evaluation, stopwatch, importlib.import_module("wolfhound.herding.herd")):
+    for module in (driver, session, stopwatch, importlib.import_module("wolfhound.herding.herd")):
         monkeypatch.setattr(module, "time", made)
     monkeypatch.setattr(stopwatch, "COMPILING", stopwatch.Stopwatch())  # it ran by another clock
     return made
@@ -358,6 +349,7 @@ HOLED = np.where(np.arange(1000).reshape(500, 2) == 155, np.nan, ROWS)
         (5, {"max_seconds": -1.0}, "`max_seconds` must be a number >= 0. Got -1.0."),
         (5, {"seed": -1}, "`seed` must be an integer >= 0. Got -1."),
         (5, {"target": ROWS, "kernel": Stein()}, "`target` must be None with Stein()"),
+        (5, {"row_weights": np.ones(500), "kernel": Stein()}, "`row_weights` must be None: the kernel"),
     ],
 )
 def test_bad_arguments(m: int, options: dict[str, Any], words: str) -> None:

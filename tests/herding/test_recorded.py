@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from wolfhound import Gaussian, Laplace, Linear, LineSearch, OpenLoop, Scan, Stein, herd, herd_in_features
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Matrix
+from wolfhound.core.contracts import Matrix
+from wolfhound.data.atoms import as_atoms
 from wolfhound.herding import Kernel, with_scores
 from wolfhound.herding.result import HerdResult
 

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from wolfhound import ArrayAtoms
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
 from wolfhound.herding import Gaussian, Laplace, Linear, Reference, Stein, mmd
-from wolfhound.herding.evaluation import choose_reference
 from wolfhound.herding.greedy import Candidates
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.labels import Labels
-from wolfhound.herding.session import gather
-from wolfhound.herding.settings import HerdData, HerdSettings
+from wolfhound.herding.rows import HerdData
+from wolfhound.herding.session import HerdSettings, choose_reference, gather
 
 LARGE = np.random.default_rng(0).normal(size=(21_000, 3)).astype(np.float32)
 SMALL = LARGE[:400]

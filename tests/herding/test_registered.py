@@ -12,7 +12,8 @@ import pytest
 import wolfhound
 from tests.conformance.kernel import check_kernel
 from tests.outside import Rational
-from wolfhound import KERNELS, herd, store
+from wolfhound import KERNELS, herd
+from wolfhound.data import store
 from wolfhound.herding import Kernel, mmd
 from wolfhound.herding.result import HerdResult
 

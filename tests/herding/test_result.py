@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wolfhound import ArrayAtoms, Scan, Status, store
-from wolfhound.core import Matrix, Vector
+from wolfhound import ArrayAtoms, Scan, Status
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.data import store
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, herd, herd_in_features, mmd, with_scores
-from wolfhound.herding.evaluation import Curve
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.result import HerdResult
+from wolfhound.herding.session import Curve
 
 ROWS = np.random.default_rng(0).normal(size=(400, 2))
 LABELS = np.where(ROWS[:, 0] > 0.5, "high", "low")
@@ -62,13 +63,13 @@ def test_numbers(result: HerdResult) -> None:
 
 def test_repr_has_quality_reference_and_cost(result: HerdResult) -> None:
     lines = repr(result).splitlines()
-    assert lines[0] == "HerdResult(FINISHED: the method's schedule is over)"
+    assert lines[0] == "HerdResult(FINISHED: all that was asked for is done)"
     assert lines[1].startswith("  atoms    30 of 400, effective ")
     assert f"{result.gain:.3g} times closer than random" in lines[2]
     assert lines[3] == "  on       all 400 rows (exact); 10 random subsets"
     assert "1 pass," in lines[4]
     assert lines[5].startswith("  in       Gaussian(lengthscale=")
-    assert result.message.startswith("the method's schedule is over: MMD ")
+    assert result.message.startswith("all that was asked for is done: MMD ")
 
 
 def test_curve_ends_where_equal_weights_do(result: HerdResult) -> None:
@@ -92,6 +93,11 @@ def test_random_of_no_distance_has_no_gain(result: HerdResult) -> None:
     same = replace(result, mmd=0.0, mmd_random=0.0)
     assert math.isnan(same.gain)
     assert "random 0" in repr(same)
+
+
+def test_no_finite_distance_has_no_gain_in_words(result: HerdResult) -> None:
+    """Only a forged file says so; it is told all the same."""
+    assert "MMD inf, random" in repr(replace(result, mmd=math.inf))
 
 
 # ---------------------------------------------------------------- pictures

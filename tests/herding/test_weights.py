@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
 from wolfhound.herding import Gaussian, Kernel, Laplace, mmd
 from wolfhound.herding.herd import herd
 from wolfhound.herding.labels import Means, fit_jointly

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 import wolfhound as wh
 from tests.many.judge import check_proofs
-from wolfhound.core import Status
+from wolfhound.core.contracts import Status
+from wolfhound.many.batch import measure_scales
+from wolfhound.many.gram_solver import build_gram_solver
 
 Array = NDArray[Any]
 
@@ -204,3 +206,22 @@ def test_a_gap_that_underflow_widens_is_rounding(scale: float) -> None:
     reached = np.array([status is Status.GAP_REACHED for status in result.status])
     assert (result.gap[reached] <= result.goal[reached]).all()
     assert (result.lower <= result.value).all()
+
+
+# ---------------------------------------------------------------- the scale of rtol
+
+
+def test_the_scale_of_a_pool_of_all_atoms_is_that_of_its_order() -> None:
+    """Without banned atoms columns stay where they are: the same scales as by columns in the pool's order."""
+    rows, targets = normal(300, 7), normal(25, 7, seed=1)
+    pool = np.random.default_rng(2).permutation(300)
+    solver = build_gram_solver(rows, pool, zero=False)
+    moved = solver.units.convert(targets)
+    cross = np.zeros((25, solver.gram.shape[1]))
+    cross[:, :300] = moved @ solver.atoms.rows.T
+    starts, none = np.zeros(26, np.int64), np.zeros(0, np.int64)
+    squares, gram = solver.atoms.squares[pool], solver.gram
+    wanted = measure_scales(
+        squares, cross[:, pool], (none, none), lambda near: gram[np.ix_(pool[near], pool)]
+    )
+    np.testing.assert_array_equal(solver._measure_scales(cross, starts, none), wanted)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 import wolfhound as wh
 from tests.many.judge import check_proofs
 from tests.many.test_gram_solver import normal
-from wolfhound.core import Status
+from wolfhound.core.contracts import Status
+from wolfhound.data.store import StoreError
 from wolfhound.many import run as runs
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import ManyState
-from wolfhound.store import StoreError
 
 Array = NDArray[Any]
 

@@ -13,7 +13,7 @@ import wolfhound as wh
 from tests.many.test_gram_solver import normal
 from tests.many.test_many import same
 from tests.many.test_oracle_solver import Watched
-from wolfhound.core import Objective, Status
+from wolfhound.core.contracts import Objective, Status
 
 ATOMS = normal(300, 5)
 TARGETS = 2.0 * normal(7, 5, seed=1)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import wolfhound as wh
+from tests.fuzz import many as fuzz
 from tests.many.judge import check_proofs
 from tests.many.test_gram_solver import CASES, normal
-from wolfhound.core import Atoms, Hits, Oracle, Status
+from wolfhound.core.contracts import Atoms, Hits, Oracle, Status
 
 ATOMS = normal(2000, 6) + 3.0
 TARGETS = 3.0 + 2.0 * normal(40, 6, seed=1)
@@ -89,3 +90,21 @@ def test_no_time_leaves_points_without_proofs() -> None:
     result = wh.minimize_many(TARGETS, Watched(wh.Scan(ATOMS)), max_seconds=0.0)
     assert Status.MAX_SECONDS in set(result.status)
     assert np.isfinite(result.value).all()
+
+
+# ---------------------------------------------------------------- what attacks have found
+
+
+def test_one_atom_may_be_used_of_many_that_are_the_same() -> None:
+    """In units of their spread, which is rounding, prices are larger than any number that bars an atom."""
+    atoms, target = np.tile(normal(1, 6), (41, 1)), 5.0 * normal(1, 6, seed=1)
+    result = wh.minimize_many(target, Watched(wh.Scan(atoms)), rtol=0.01, exclude=[np.arange(40)])
+    assert result.ids.tolist() == [40]
+
+
+@pytest.mark.parametrize("batch", [315, 408, 438])
+def test_cases_of_an_attack(batch: int) -> None:
+    """Excluded atoms had weight; exchanges of few atoms went on for ever where f was below 0 by rounding."""
+    steps = [step for step in fuzz.judge(4259619126, batch) if not isinstance(step, str)]
+    assert sum(step.counts["targets"] for step in steps) > 20
+    assert [wrong for step in steps for wrong in step.violations] == []

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import wolfhound as wh
 from tests.many.judge import check_proofs
 from tests.many.test_gram_solver import CASES, normal
-from wolfhound.atoms import FileAtoms
-from wolfhound.core import Status
+from wolfhound.core.contracts import Status
+from wolfhound.data.atoms import FileAtoms
 from wolfhound.many import pass_solver, solve
 
 Array = NDArray[Any]

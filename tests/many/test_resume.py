@@ -15,8 +15,8 @@ import pytest
 import wolfhound as wh
 from tests.many.test_gram_solver import normal
 from tests.many.test_many import ATOMS, same, small_groups
-from wolfhound import store
-from wolfhound.core import Status
+from wolfhound.core.contracts import Status
+from wolfhound.data import store
 from wolfhound.many.run import ManyState
 
 __all__ = ["small_groups"]
@@ -28,7 +28,7 @@ import os, sys, threading
 import wolfhound as wh
 from tests.many.test_many import ATOMS
 from tests.many.test_resume import TARGETS
-from wolfhound import store
+from wolfhound.data import store
 from wolfhound.many import run
 run.GROUPED = 256
 owner = store.ArrayWriter if sys.argv[2] == "write" else store

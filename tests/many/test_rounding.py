@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 import wolfhound as wh
 from tests.many.judge import check_proofs
 from tests.many.test_many import same
-from wolfhound.core import Status
+from wolfhound.core.contracts import Status
+from wolfhound.core.rounding import WORN
 from wolfhound.many.batch import PROVED, ROUNDING, STALLED, judge
-from wolfhound.many.objectives import widen_result
+from wolfhound.many.given import widen_result
 from wolfhound.many.result import STATUSES
 from wolfhound.many.rows import RowBlocks
 from wolfhound.many.solve import SMALL
-from wolfhound.rounding import WORN
 
 Array = NDArray[Any]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.many.test_gram_solver import normal
-from wolfhound.atoms import as_atoms
-from wolfhound.many.rows import Banned, CodedRows, RowBlocks, encode_rows, encode_some, measure_atoms
+from wolfhound.data.atoms import as_atoms
+from wolfhound.many.rows import Banned, EncodedRows, RowBlocks, encode_rows, encode_some, measure_atoms
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -22,7 +22,7 @@ def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> 
     queries = (0.999 * queries / np.linalg.norm(queries, axis=1)[:, None]).astype(np.float32).astype(float)
     banned = Banned(np.array([3, 5, 3]), np.array([0, 17, 1002]))
     plain = RowBlocks(measured.units, float(measured.lengths.max()), np.empty((0, 10), np.float32), atoms)
-    sheets: dict[str, RowBlocks | CodedRows] = {
+    sheets: dict[str, RowBlocks | EncodedRows] = {
         "codes": encode_rows(atoms, measured),
         "some": encode_some(atoms, np.arange(1003), measured),
         "rows": plain,

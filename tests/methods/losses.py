@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wolfhound import Custom, Huber, LeastSquares, Logistic, SquaredDistance
-from wolfhound.core import Matrix, Vector
+from wolfhound.core.contracts import Matrix, Vector
 from wolfhound.methods.fully_corrective import Inner
 
 Make = Callable[..., Inner]

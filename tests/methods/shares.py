@@ -15,13 +15,12 @@ import numpy as np
 from tests.conformance.method import at_atom
 from tests.oracles.degraded import Degraded, Follower, Scripted
 from tests.problems import exact_minimum, images, interval, logistic, rational
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Hits, Ids, Matrix, Method, Objective, Oracle, Start, State, Vector
+from wolfhound.core.contracts import Hits, Ids, Matrix, Method, Objective, Oracle, Start, State, Vector
+from wolfhound.data.atoms import as_atoms
 from wolfhound.objectives.custom import Custom
-from wolfhound.objectives.glm import Logistic
-from wolfhound.objectives.quadratic import LeastSquares, SquaredDistance
-from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question
+from wolfhound.objectives.linear import LeastSquares, Logistic
+from wolfhound.objectives.plain import SquaredDistance
+from wolfhound.oracles.asking import check_question, offer
 from wolfhound.oracles.scan import Scan
 
 ANY = 1e-12

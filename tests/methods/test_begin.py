@@ -11,10 +11,10 @@ from numpy.testing import assert_array_equal
 
 from tests.conformance.method import at_atom, origin, pool_of, problems
 from wolfhound import Custom, Logistic, MixtureLikelihood, Status, minimize
-from wolfhound.core import Matrix, Objective, Vector
-from wolfhound.methods._begin import best_atom
+from wolfhound.core.contracts import Matrix, Objective, Vector
+from wolfhound.methods.asking import best_atom
 from wolfhound.methods.frank_wolfe import FrankWolfe
-from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.objectives.plain import SquaredDistance
 
 
 def test_begin_at_the_best_atom() -> None:

@@ -11,9 +11,9 @@ import pytest
 from tests.methods.losses import gaussian, huber, logistic, outside, quartic
 from wolfhound import MixtureLikelihood
 from wolfhound.compiled.corral import Corral, correct, solve
-from wolfhound.core import Ints, Matrix, Objective, Vector
-from wolfhound.methods import _curved
-from wolfhound.methods._curved import Curved, Hot, Near
+from wolfhound.core.contracts import Ints, Matrix, Objective, Vector
+from wolfhound.methods import newton
+from wolfhound.methods.newton import Curved, Hot, Near
 
 
 def positive(n: int, d: int, seed: int = 0) -> Matrix:
@@ -64,7 +64,7 @@ def test_a_large_matrix_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = gaussian(40, 6)
     objective = logistic(rows)
     assert Curved(objective, np.ones(6)).cheap
-    monkeypatch.setattr(_curved, "LARGEST", 6 * len(objective.design) - 1)
+    monkeypatch.setattr(newton, "LARGEST", 6 * len(objective.design) - 1)
     assert not Curved(objective, np.ones(6)).cheap
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.active import ActiveSet, Move
+from wolfhound.methods.atom_sets import ActiveSet, Move
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 
 SCORES = np.array([1.0, 4.0, -2.0])

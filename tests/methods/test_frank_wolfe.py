@@ -12,16 +12,27 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from tests.conformance.method import Problem, at_atom, origin, problems, run
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Line, Matrix, Oracle, Point, Start, State, Status, Vector
+from wolfhound.core.contracts import (
+    Atoms,
+    Hits,
+    Ids,
+    Line,
+    Matrix,
+    Oracle,
+    Point,
+    Start,
+    State,
+    Status,
+    Vector,
+)
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import LineSearch, OpenLoop
-from wolfhound.objectives._line import PlainLine
 from wolfhound.objectives.likelihood import MixtureLikelihood
-from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.objectives.plain import PlainLine, SquaredDistance
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve import minimize
+from wolfhound.solve.minimize import minimize
 
 DIRECTIONS: tuple[Direction, ...] = (Vanilla(), Away(), Pairwise(), BlendedPairwise())
 LINEAR: tuple[Direction, ...] = (Away(), Pairwise(), BlendedPairwise())

@@ -24,10 +24,10 @@ from wolfhound import (
     Vanilla,
     minimize,
 )
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import INNER, Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
-from wolfhound.methods._begin import POOL
-from wolfhound.methods._pool import AtomPool
+from wolfhound.core.contracts import INNER, Atoms, Hits, Ids, Ints, Matrix, Method, Objective, State, Vector
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.methods.asking import POOL
+from wolfhound.methods.atom_sets import AtomPool
 from wolfhound.methods.fully_corrective import COVERED
 
 

@@ -14,13 +14,12 @@ import pytest
 from tests.methods.losses import gaussian, huber, inside, logistic, outside, quartic, regression
 from tests.problems import exact_minimum, rational, squared_distance
 from wolfhound import MixtureLikelihood, SquaredDistance, minimize
-from wolfhound.core import Matrix, Objective, Vector
-from wolfhound.methods import _newton
-from wolfhound.methods._newton import NewtonInner, step_length
-from wolfhound.methods._pool import AtomPool
-from wolfhound.methods._quadratic import QuadraticInner
-from wolfhound.methods.fully_corrective import Inner
-from wolfhound.oracles._hits import rescore
+from wolfhound.core.contracts import Matrix, Objective, Vector
+from wolfhound.methods import newton
+from wolfhound.methods.atom_sets import AtomPool
+from wolfhound.methods.fully_corrective import Inner, QuadraticInner
+from wolfhound.methods.newton import NewtonInner, step_length
+from wolfhound.oracles.asking import rescore
 
 Make = Callable[..., Inner]
 
@@ -177,7 +176,7 @@ def priced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(rows))
         return rescore(rows, query)
 
-    monkeypatch.setattr(_newton, "rescore", recorded)
+    monkeypatch.setattr(newton, "rescore", recorded)
     return sizes
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.methods._pool import AtomPool, best_of
-from wolfhound.oracles._hits import rescore
+from wolfhound.methods.atom_sets import AtomPool, best_of
+from wolfhound.oracles.asking import rescore
 
 ATOMS = np.random.default_rng(0).standard_normal((500, 3)).astype(np.float32)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from wolfhound import Custom, LeastSquares, Status, minimize
-from wolfhound.core import Matrix, Point, Vector
-from wolfhound.methods import _secant
-from wolfhound.methods._secant import Secant
+from wolfhound.core.contracts import Matrix, Point, Vector
+from wolfhound.methods import newton
+from wolfhound.methods.newton import Secant
 
 
 def quadratic(hessian: Matrix, x: Vector) -> Point:
@@ -34,7 +34,7 @@ def learnt(hessian: Matrix, steps: int) -> Secant:
 @pytest.mark.parametrize("large", [1024, 2])
 def test_conjugate_steps_teach_the_hessian(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a matrix, and as a sum of updates."""
-    monkeypatch.setattr(_secant, "LARGE", large)
+    monkeypatch.setattr(newton, "LARGE", large)
     root = np.random.default_rng(1).standard_normal((6, 6))
     hessian = root @ root.T + np.eye(6)
     secant = learnt(hessian, 6)
@@ -45,8 +45,8 @@ def test_conjugate_steps_teach_the_hessian(large: int, monkeypatch: pytest.Monke
 
 
 def test_a_sum_of_updates_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_secant, "LARGE", 2)
-    monkeypatch.setattr(_secant, "UPDATES", 3)
+    monkeypatch.setattr(newton, "LARGE", 2)
+    monkeypatch.setattr(newton, "UPDATES", 3)
     hessian = np.diag([1.0, 2.0, 3.0, 4.0])
     assert np.linalg.eigvalsh(learnt(hessian, 4).bend(np.eye(4))).min() > 0.0
 
@@ -75,6 +75,14 @@ def test_any_scale_gives_a_finite_model(scale: float) -> None:
     rows = scale * np.random.default_rng(0).standard_normal((20, 3))
     secant = Secant(Point(x=rows[0], value=0.0, grad=rows[0]), rows)
     assert np.isfinite(secant.bend(rows)).all()
+
+
+def test_a_curvature_that_floats_cannot_hold_teaches_nothing() -> None:
+    secant = Secant(Point(x=np.zeros(2), value=0.0, grad=np.zeros(2)), np.eye(2))
+    secant.move(Point(x=np.array([1e-160, 0.0]), value=0.0, grad=np.array([1e150, 1e150])))
+    assert np.isfinite(secant.bend(np.eye(2))).all()
+    secant.move(Point(x=np.array([2e-160, 0.0]), value=0.0, grad=np.array([3e150, -1e150])))
+    assert np.isfinite(secant.bend(np.eye(2))).all()
 
 
 # ---------------------------------------------------------------- Custom by such models

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from wolfhound.core import Line, Point, StepSize, Vector
+from wolfhound.core.contracts import Line, Point, StepSize, Vector
 from wolfhound.methods.steps import Adaptive, LineSearch, OpenLoop, ShortStep
-from wolfhound.objectives.glm import Logistic
-from wolfhound.objectives.quadratic import LeastSquares
+from wolfhound.objectives.linear import LeastSquares, Logistic
 
 
 @dataclass

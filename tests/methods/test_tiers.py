@@ -14,16 +14,28 @@ import pytest
 from tests.conformance.method import at_atom, check_method, problems, run
 from tests.conformance.oracle import check_oracle
 from tests.oracles.degraded import Degraded, EveryOther, Follower, Scripted
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Method, Objective, Oracle, Start, State, Status, StepSize
+from wolfhound.core.contracts import (
+    Atoms,
+    Hits,
+    Ids,
+    Matrix,
+    Method,
+    Objective,
+    Oracle,
+    Start,
+    State,
+    Status,
+    StepSize,
+)
 from wolfhound.methods.directions import Away, BlendedPairwise, Direction, Pairwise, Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.methods.steps import Adaptive, LineSearch, OpenLoop, ShortStep
-from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
-from wolfhound.solve import minimize
+from wolfhound.solve.minimize import minimize
 
 LINEAR: tuple[Direction, ...] = (Away(), Pairwise(), BlendedPairwise())
 

@@ -12,25 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.mixtures import draw, share, share_of
-from wolfhound.mixtures._chebyshev import FINE_POINTS, NODES, make_maps
 from wolfhound.mixtures._continuum import (
-    Continuum,
-    from_theta,
-    log_shares,
-    tabulate,
-    tabulate_theta,
-    to_theta,
-)
-from wolfhound.mixtures._continuum_kernels import (
     BINOMIAL,
     DEGREE,
+    FINE_POINTS,
     LEBESGUE,
+    NODES,
     NORMAL,
     POISSON,
     REACH,
+    Continuum,
     bound_cells,
     bound_remainder,
     evaluate,
+    from_theta,
+    log_shares,
+    make_maps,
+    tabulate,
+    tabulate_theta,
+    to_theta,
 )
 
 Array = np.ndarray[Any, np.dtype[np.float64]]

@@ -15,10 +15,10 @@ from scipy import stats
 
 import wolfhound
 from tests.fuzz.mixtures import draw, judge_fit
+from wolfhound.data.store import StoreError
 from wolfhound.mixtures import _exchange
 from wolfhound.mixtures._exchange import merge
 from wolfhound.mixtures.families import OwnDensity
-from wolfhound.store import StoreError
 
 wh: Any = wolfhound  # without its types: wrong calls are tested, too
 CLAIMS = [7840, 1317, 239, 42, 14, 4, 4, 1]
@@ -389,3 +389,10 @@ def test_a_null_is_saved(tmp_path: Path) -> None:
     assert np.isnan(wh.npmle([0.0, 1.0], wh.Normal()).null)
     means = wh.npmle([-9.0, 0.0, 9.0, 8.0], wh.NormalScales(0.5)).sample(4000, seed=0)
     assert means.min() < -4.0 < 4.0 < means.max()
+
+
+def test_a_bootstrap_of_two_parameters_and_how_it_is_shown() -> None:
+    fit = wh.npmle(np.linspace(-2.0, 2.0, 12), wh.NormalMeanScale(0.5))
+    again = fit.bootstrap(2, seed=0)
+    assert again.masses.shape == (2, len(fit.grid))
+    assert repr(again).startswith(f"Bootstrap(2 fits on a grid of {len(fit.grid)}, gaps <= ")

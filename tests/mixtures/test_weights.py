@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.mixtures import judge_matrix
 from wolfhound import MixtureLikelihood, Status, fit_weights, minimize, set_threads
-from wolfhound.mixtures import _newton, _rows
-from wolfhound.mixtures._rows import LikelihoodRows, judge_end
-from wolfhound.mixtures._weights_kernels import read_block
+from wolfhound.mixtures import _newton
+from wolfhound.mixtures._newton import LikelihoodRows, judge_end, read_block
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -248,7 +247,7 @@ def test_one_wrong_entry_among_many_is_found(wrong: float, n: int) -> None:
 
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rows, "BLOCK_ENTRIES", 1 << 13)
+    monkeypatch.setattr(_newton, "BLOCK_ENTRIES", 1 << 13)
     matrix, found = scales(5000, 12), []
     for threads in (1, 2, 3):
         set_threads(threads)

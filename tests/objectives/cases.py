@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound import Custom, Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
-from wolfhound.core import Matrix, Objective, Vector
+from wolfhound.core.contracts import Matrix, Objective, Vector
 
 Long: TypeAlias = NDArray[np.longdouble]
 Exact: TypeAlias = Callable[[Long], tuple[Any, Long]]

@@ -25,8 +25,8 @@ from wolfhound import (
     Vanilla,
     minimize,
 )
-from wolfhound.core import Method, Vector
-from wolfhound.methods._ask import Contradiction
+from wolfhound.core.contracts import Method, Vector
+from wolfhound.methods.asking import tell_contradiction
 
 X = np.array([1.0, -2.0, 3.0])
 
@@ -176,8 +176,8 @@ def _contradict(turn: Any, method: Method, seed: int) -> str:
 
 
 def test_close_numbers_are_told_apart() -> None:
-    assert "f is 1.000000001 at" in Contradiction(1.000000001, 1.000000002, "min f").tell()
-    assert "f is 1 at" in Contradiction(1.0, 2.0, "min f").tell()
+    assert "f is 1.000000001 at" in tell_contradiction(1.000000001, 1.000000002, "min f")
+    assert "f is 1 at" in tell_contradiction(1.0, 2.0, "min f")
 
 
 def test_repr_says_trusted() -> None:

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from tests.fuzz import exact
 from wolfhound import Huber, Logistic, minimize
-from wolfhound.core import Objective, Vector
+from wolfhound.core.contracts import Objective, Vector
 
 RNG = np.random.default_rng(0)
 DESIGN, X, NOISE = RNG.standard_normal((30, 4)), RNG.standard_normal(4), RNG.standard_normal(30)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from wolfhound.core import Matrix
+from wolfhound.core.contracts import Matrix
 from wolfhound.objectives.likelihood import MixtureLikelihood, likelihood_atoms
 
 F = MixtureLikelihood()

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.objectives.cases import exact_minimum, exact_value
 from wolfhound import LeastSquares, SquaredDistance
-from wolfhound.core import Matrix, Vector
-from wolfhound.objectives._factor import Proof, _floor, _loss
-from wolfhound.rounding import length
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.rounding import length
+from wolfhound.objectives.linear import Proof, _floor, _loss
 
 KINDS = ("random", "ill-conditioned", "nearly dependent", "dependent", "scaled", "wide", "square")
 

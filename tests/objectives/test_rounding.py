@@ -20,8 +20,8 @@ from tests.objectives.cases import (
     exact_mixture,
 )
 from wolfhound import Huber, LeastSquares, Logistic, MixtureLikelihood, SquaredDistance
-from wolfhound.core import Objective, Point, Vector
-from wolfhound.rounding import drift_length, length
+from wolfhound.core.contracts import Objective, Point, Vector
+from wolfhound.core.rounding import drift_length, length
 
 seeds = st.integers(0, 2**32 - 1)
 exponents = st.integers(-100, 100)

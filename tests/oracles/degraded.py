@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, State, Vector
-from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, State, Vector
+from wolfhound.data.atoms import as_atoms
+from wolfhound.oracles.asking import check_question, offer
 
 
 @dataclass

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms
-from wolfhound.core import AtomsLike
+from wolfhound.core.contracts import AtomsLike
+from wolfhound.data.atoms import as_atoms
 
 
 def build_edited(index: Any, atoms: AtomsLike, **options: Any) -> Any:

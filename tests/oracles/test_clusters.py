@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle, true_scores
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import Matrix, Vector
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.threads import set_threads
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles import buckets
-from wolfhound.oracles._kmeans import nearest
-from wolfhound.oracles.clusters import ClusterIndex, Clusters
+from wolfhound.oracles.clusters import ClusterIndex, Clusters, nearest
 from wolfhound.oracles.scan import Scan
-from wolfhound.threads import set_threads
 
 
 def blobs(n: int = 4000, d: int = 12, seed: int = 0) -> Matrix:

@@ -12,14 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.conformance.oracle import _same
-from tests.test_store import run_script
+from tests.data.test_store import run_script
 from wolfhound import ClusterIndex, FileAtoms, Int8Scan, Ladder, LshIndex, Scan, SimHash, load
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Matrix
+from wolfhound.core.contracts import Matrix
+from wolfhound.data.atoms import as_atoms
 from wolfhound.oracles.buckets import fill_buckets
-from wolfhound.oracles.clusters import CROWDED, Training, crowding
-from wolfhound.oracles.int8.codes import Codes
-from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.clusters import CROWDED, ClusterTraining, crowding
+from wolfhound.oracles.int8.codes import Codes, encode_atoms
 
 D = 6
 QUERIES = np.random.default_rng(5).standard_normal((30, D))
@@ -196,7 +195,7 @@ def offsets_of(*sizes: int) -> NDArray[np.int64]:
 
 def test_when_it_pays_to_train_anew() -> None:
     def is_stale(edits: int, *sizes: int) -> bool:
-        return Training(n=100, crowding=10.0, seed=0, edits=edits).is_stale(offsets_of(*sizes))
+        return ClusterTraining(n=100, crowding=10.0, seed=0, edits=edits).is_stale(offsets_of(*sizes))
 
     assert crowding(offsets_of(*[10] * 10)) == 10.0
     assert not is_stale(90, *[19] * 10)
@@ -256,10 +255,10 @@ KEEPER = """
 import os, sys
 import numpy as np
 from tests.oracles.test_edits import BUILD, QUERIES, draw
-from tests.test_store import kill_at
+from tests.data.test_store import kill_at
 from wolfhound import load
-from wolfhound.store import StoreError
-from wolfhound.threads import set_threads
+from wolfhound.data.store import StoreError
+from wolfhound.core.threads import set_threads
 
 set_threads(1)  # a process with threads should not be forked
 name, path = sys.argv[1:]

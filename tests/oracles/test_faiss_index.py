@@ -16,11 +16,11 @@ import pytest
 
 import wolfhound
 from tests.conformance.oracle import check_hits, check_oracle
-from wolfhound.atoms import ConcatAtoms
-from wolfhound.core import AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core.contracts import AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core.threads import set_threads
+from wolfhound.data.atoms import ConcatAtoms
 from wolfhound.oracles import faiss_index
 from wolfhound.oracles.faiss_index import FaissIndex
-from wolfhound.threads import set_threads
 
 Make = Callable[[AtomsLike], FaissIndex]
 
@@ -29,7 +29,7 @@ def wrapped(factory: str, rerank: int = 8, **settings: int) -> Make:
     """Make an index as a caller would, and wrap it."""
 
     def make(atoms: AtomsLike) -> FaissIndex:
-        mine = wolfhound.atoms.as_atoms(atoms)
+        mine = wolfhound.data.atoms.as_atoms(atoms)
         rows = mine.take(np.arange(mine.shape[0])).astype(np.float32)
         index = faiss.index_factory(rows.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
         for name, value in settings.items():

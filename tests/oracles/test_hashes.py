@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound import theory
-from wolfhound.core import Matrix, Vector
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.threads import one_blas_thread, set_threads
 from wolfhound.oracles._probe_kernels import Promises, make_room, order
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
-from wolfhound.threads import one_blas_thread, set_threads
+from wolfhound.paper import theory
 
 FAMILIES: list[Family] = [CrossPolytope(), SimHash()]
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=["cross-polytope", "simhash"])

@@ -10,11 +10,22 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from tests.conformance.oracle import check_hits, true_scores
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Hits, Vector
-from wolfhound.oracles._hits import Cost, highest, join, offer, patch, rank, rescore, settle
-from wolfhound.oracles._pass import TopKScan
-from wolfhound.oracles._question import check_question, lengths, slacks
+from wolfhound.core.contracts import Hits, Vector
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.oracles.asking import (
+    Cost,
+    check_question,
+    highest,
+    join,
+    keep_highest,
+    lengths,
+    offer,
+    patch,
+    rank,
+    rescore,
+    settle,
+    slacks,
+)
 
 few_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
 
@@ -29,19 +40,20 @@ def test_highest_marks_the_first_of_equals(scores: Vector, count: int) -> None:
 @given(seed=st.integers(0, 10**6), limit=st.sampled_from([1, 7, 900, 30000]), step=st.integers(1, 5000))
 def test_best_of_a_stream_is_the_best_of_all(seed: int, limit: int, step: int) -> None:
     scores = np.random.default_rng(seed).integers(0, 200, 20000).astype(np.float64)
-    best = TopKScan(check_question(ArrayAtoms(np.ones((len(scores), 1))), np.ones((1, 1)), limit, None), 0)
+    best, ids = np.empty(0), np.empty(0, np.int64)
     for start in range(0, len(scores), step):
-        best.add_scores(start, scores[start : start + step])
+        more = scores[start : start + step]
+        places = start + np.arange(len(more))
+        best, ids = keep_highest(np.concatenate((best, more)), np.concatenate((ids, places)), limit)
     expected = rank(scores[None], np.arange(len(scores))[None], limit)
-    assert len(best.ids) == min(limit, len(scores))
-    for mine, right in zip(rank(best.scores[None], best.ids[None], limit), expected, strict=True):
+    assert len(ids) == min(limit, len(scores))
+    for mine, right in zip(rank(best[None], ids[None], limit), expected, strict=True):
         np.testing.assert_array_equal(mine, right)
 
 
 def test_best_of_nothing_is_empty() -> None:
-    best = TopKScan(check_question(ArrayAtoms(np.ones((3, 1))), np.ones((1, 1)), 2, None), 0)
-    best.add_scores(0, np.full(3, -np.inf))
-    assert len(best.scores) == len(best.ids) == 0
+    scores, ids = keep_highest(np.empty(0), np.empty(0, np.int64), 2)
+    assert len(scores) == len(ids) == 0
 
 
 @given(

@@ -13,7 +13,7 @@ import pytest
 import wolfhound as wh
 from tests.conformance.oracle import check_oracle
 from tests.outside import COPY, CopyIndex
-from wolfhound import store
+from wolfhound.data import store
 from wolfhound.oracles.costs import Speeds
 from wolfhound.oracles.indexes import INDEXES, find_saved
 from wolfhound.planning.plan import plan

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wolfhound.oracles._kmeans import kmeans, nearest
-from wolfhound.threads import set_threads
+from wolfhound.core.threads import set_threads
+from wolfhound.oracles.clusters import kmeans, nearest
 
 
 def squared_distances(centres: NDArray[Any], rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from tests.conformance.oracle import check_hits, check_oracle, true_scores
-from wolfhound import store
-from wolfhound.atoms import ConcatAtoms, FileAtoms
-from wolfhound.core import Matrix, Vector
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.threads import set_threads
+from wolfhound.data import store
+from wolfhound.data.atoms import ConcatAtoms, FileAtoms
 from wolfhound.oracles.hashes import SimHash
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.promises import Ladder
 from wolfhound.oracles.scan import Scan
-from wolfhound.threads import set_threads
 
 
 def cloud(n: int = 4000, d: int = 12, seed: int = 0) -> Matrix:

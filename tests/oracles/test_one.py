@@ -13,20 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_proof, true_scores
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Hits, Matrix, Oracle, Vector
-from wolfhound.oracles import _question, buckets, hashes, scan, subset
+from wolfhound.core.contracts import Hits, Matrix, Oracle, Vector
+from wolfhound.core.progress import on_progress
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._hits import empty_top, make_hits, rescore
-from wolfhound.oracles._pass import TopKScan
-from wolfhound.oracles._question import check_question, check_thresholds, lengths
+from wolfhound.oracles import asking as _question
+from wolfhound.oracles import buckets, hashes, scan, subset
+from wolfhound.oracles.asking import check_question, check_thresholds, empty_top, lengths, make_hits, rescore
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8 import scan as int8_scan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.scan import Scan, empty_lists
 from wolfhound.oracles.subset import RandomSubset
-from wolfhound.progress import on_progress
 
 FIELDS = ("ids", "scores", "bounds", "rows", "slots", "scored", "passes", "radius")
 
@@ -63,23 +62,19 @@ def test_the_best_of_all_rows_and_of_some(seed: int, n: int, k: int, banned: int
     plain, scores, kept = ArrayAtoms(rows).plain, rescore(rows, query), np.empty(n, np.float32)
     assert plain is not None
     allowed, none = np.setdiff1d(np.arange(n), exclude), np.empty(0)
-    listed = np.empty(n), np.empty(n, np.int64)
-    asked, aside = (query[None], 0, exclude), kernels.Aside(none, kept, 0.5)
-    best, ids = rank_in_numpy(scores[allowed], allowed, k)
-    floor = best[-1] if len(best) == k else -np.inf
-    found = kernels.scan_rows(plain, 0, asked, floor, listed, False, aside)
-    np.testing.assert_array_equal(np.sort(listed[1][:found]), allowed[scores[allowed] >= floor])
-    np.testing.assert_array_equal(scores[listed[1][:found]], listed[0][:found])
+    asked, best, ids = (query[None], 0, exclude), *rank_in_numpy(scores[allowed], allowed, k)
+    squares, lists = np.empty(n), empty_lists(1, k)
+    kernels.scan_rows(plain, 0, asked, lists[:], (squares, kept, 0.5))
+    found = int(lists.fill[0])
+    mine = rank_in_numpy(np.asarray(lists.keys[0, :found]), lists.ids[0, :found], k)
+    np.testing.assert_array_equal(mine[0], best)
+    np.testing.assert_array_equal(mine[1], ids)
+    assert lists.floors[0] == (best[-1] if len(best) == k else -np.inf)
     np.testing.assert_array_equal(kept, (0.5 * scores).astype(np.float32))
-    squares = np.empty(n)
-    found = kernels.scan_rows(plain, 0, asked, -np.inf, listed, True, kernels.Aside(squares, kept[:0], 1.0))
     np.testing.assert_array_equal(squares, (rows.astype(np.float64) ** 2).sum(axis=1))
-    one = rank_in_numpy(listed[0][:found], listed[1][:found], 1)
-    np.testing.assert_array_equal(one, rank_in_numpy(scores[allowed], allowed, 1))
-    question = check_question(ArrayAtoms(rows), query, k, exclude)
-    look = rank_in_numpy(*TopKScan(question, 0).look(0, plain, none), k)
-    np.testing.assert_array_equal(look[1], ids)
-    np.testing.assert_array_equal(look[0], best)
+    later = empty_lists(1, k, np.asarray(lists.floors.copy()))
+    kernels.scan_rows(plain, 0, asked, later[:], (none, kept[:0], 1.0))
+    np.testing.assert_array_equal(np.sort(later.ids[0, : later.fill[0]]), np.sort(ids))
     some, top = np.sort(rng.permutation(n)[: 1 + n // 2]), empty_top(plain, k)
     room = np.empty((1, len(some))), np.empty((1, len(some)), np.int64)
     found = kernels.best_listed(plain, query[None], some[None], exclude, room, top)

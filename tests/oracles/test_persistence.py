@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 import wolfhound
 from tests.conformance.oracle import _same
+from tests.data.test_store import failing, names, rewrite, run_script
 from tests.oracles.edits import build_edited
-from tests.test_store import failing, names, rewrite, run_script
-from wolfhound import store
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
-from wolfhound.core import Atoms, Matrix, Oracle
+from wolfhound.core.contracts import Atoms, Matrix, Oracle
+from wolfhound.data import store
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, fingerprint
+from wolfhound.data.store import StoreError
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.store import StoreError
 
 DAMAGES = 300
 
@@ -194,9 +194,9 @@ KEEPER = """
 import os, sys
 from pathlib import Path
 from tests.oracles.test_persistence import ATOMS, CHANGED, QUERIES, SAVABLE
-from tests.test_store import kill_at
-from wolfhound.store import StoreError
-from wolfhound.threads import set_threads
+from tests.data.test_store import kill_at
+from wolfhound.data.store import StoreError
+from wolfhound.core.threads import set_threads
 
 def answer(oracle):
     hits = oracle.query(QUERIES, k=3)
@@ -231,7 +231,7 @@ for step in range(0, 1000, 2):
 def test_a_save_that_is_killed_on_its_way_leaves_the_old_or_the_new(name: str, tmp_path: Path) -> None:
     *during, last = run_script(KEEPER, name, tmp_path / "saved")
     killed, new = zip(*during, strict=True)
-    assert len(during) > 4  # every other step: `tests/test_store.py` takes them all
+    assert len(during) > 4  # every other step: `tests/data/test_store.py` takes them all
     assert set(killed) == {1}
     assert list(new) == sorted(new)
     assert set(new) == {0, 1}

@@ -14,16 +14,22 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from tests.fuzz import promises as attack
-from wolfhound import store, theory
-from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.core import Matrix, Vector
-from wolfhound.oracles import _planted
-from wolfhound.oracles._hash_kernels import count_above
-from wolfhound.oracles._planted import AimedHash, count_typical, find_cuts, find_least_delta, split_delta
-from wolfhound.oracles._probe_kernels import BINS
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.data import store
+from wolfhound.data.atoms import as_atoms, fingerprint
+from wolfhound.oracles import promises as _planted
+from wolfhound.oracles._probe_kernels import BINS, count_above
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.promises import Ladder
+from wolfhound.oracles.promises import (
+    AimedHash,
+    Ladder,
+    count_typical,
+    find_cuts,
+    find_least_delta,
+    split_delta,
+)
+from wolfhound.paper import theory
 
 
 def sphere(n: int, d: int, seed: int = 0) -> Matrix:

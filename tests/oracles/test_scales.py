@@ -14,21 +14,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wolfhound.atoms import MappedAtoms, as_atoms
-from wolfhound.core import Matrix, Oracle
+from wolfhound.core.contracts import Matrix, Oracle
+from wolfhound.data.atoms import MappedAtoms, as_atoms
 from wolfhound.oracles._probe_kernels import BINS, bin_of, per_unit
-from wolfhound.oracles._scale import FAR, scale_rows, unit_of
+from wolfhound.oracles.buckets import FAR, scale_rows, unit_of
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.faiss_index import FaissIndex
 from wolfhound.oracles.hashes import SimHash
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.projected import Projected
-from wolfhound.oracles.quantized import QuantizedQueries
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Tiered
+from wolfhound.paper.adaptive import QuantizedQueries
+from wolfhound.paper.projected import Projected
 
 
 def same(rows: Matrix) -> Matrix:

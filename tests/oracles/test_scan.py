@@ -12,14 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_proof, true_scores
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms
-from wolfhound.core import Matrix, Status
-from wolfhound.oracles import _batch
-from wolfhound.oracles._hits import rescore
-from wolfhound.oracles._pass import NormRecorder, Norms
-from wolfhound.oracles._question import check_question, lengths
-from wolfhound.oracles.scan import ReferencePass, Scan, scale_of
-from wolfhound.progress import Cut, on_progress
+from wolfhound.core.contracts import Matrix, Status
+from wolfhound.core.progress import Cut, on_progress
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms
+from wolfhound.oracles import scan as _batch
+from wolfhound.oracles.asking import check_question, lengths, rescore
+from wolfhound.oracles.scan import NormRecorder, Norms, ReferencePass, Scan, scale_of
 
 # ---------------------------------------------------------------- exactness, adversarially
 
@@ -159,7 +157,7 @@ def test_groups_of_queries_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(6)
     rows, queries = rng.standard_normal((900, 6)), rng.standard_normal((10, 6))
     whole = Scan(rows).query(queries, k=2)
-    monkeypatch.setattr(_batch, "_MEMORY", 2 * 3 * 5 * 16 * 130)
+    monkeypatch.setattr(_batch, "_LISTS_MEMORY", 2 * 3 * 5 * 16 * 130)
     parts = Scan(rows).query(queries, k=2)
     check_hits(parts, queries, rows, 2)
     assert parts.passes == 4.0

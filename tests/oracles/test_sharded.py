@@ -28,12 +28,12 @@ from wolfhound import (
     minimize,
     minimize_many,
 )
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, fingerprint
-from wolfhound.core import Hits, Matrix, Oracle
+from wolfhound.core.contracts import Hits, Matrix, Oracle
+from wolfhound.core.progress import Cut, on_progress, report_rows
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, fingerprint
 from wolfhound.designs.design import design
 from wolfhound.oracles.forms import FormScan, find_candidates
-from wolfhound.oracles.shards import LocalShard, ShardDown, ShardHost, ShardPlace, Take, Ticket
-from wolfhound.progress import Cut, on_progress, report_rows
+from wolfhound.oracles.sharded import LocalShard, ShardDown, ShardHost, ShardPlace, Take, Ticket
 
 EXACT = functools.partial(Scan, screen=False)
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import Atoms, Ids, Matrix
-from wolfhound.oracles._hits import rescore
+from wolfhound.core.contracts import Atoms, Ids, Matrix
+from wolfhound.core.progress import on_progress
+from wolfhound.core.threads import set_threads
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.oracles._scan_kernels import score_pairs
+from wolfhound.oracles.asking import rescore
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset, _draw
-from wolfhound.progress import on_progress
-from wolfhound.threads import set_threads
 
 
 def sample_of(subset: RandomSubset) -> Ids:
@@ -187,19 +187,19 @@ def test_kinds_of_atoms_give_the_same_answers(tmp_path: Path) -> None:
 
 
 def test_large_samples_are_the_same_on_any_number_of_threads() -> None:
-    """Two chunks of 16 MiB each."""
-    rows = np.random.default_rng(0).standard_normal((9000, 1024), dtype=np.float32)
+    """Two blocks of at most 32 MiB."""
+    rows = np.random.default_rng(0).standard_normal((12_000, 1024), dtype=np.float32)
     queries, reports, answers = np.ones((2, 1024)), list[int](), []
     try:
         for threads in (1, 2):
             set_threads(threads)
             with on_progress(reports.append):
-                answers.append(RandomSubset(rows, size=6000, seed=1).query(queries, k=9))
+                answers.append(RandomSubset(rows, size=9000, seed=1).query(queries, k=9))
     finally:
         set_threads(None)
     np.testing.assert_array_equal(answers[0].ids, answers[1].ids)
     np.testing.assert_array_equal(answers[0].scores, answers[1].scores)
-    assert reports == [4096, 1904] * 2
+    assert reports == [8192, 808] * 2
 
 
 # ---------------------------------------------------------------- wrong use

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wolfhound.core import Ids, Matrix
-from wolfhound.oracles._top_kernels import is_listed, keep_best, sort_best
+from wolfhound.core.contracts import Ids, Matrix
+from wolfhound.oracles._scan_kernels import (
+    ScreenRule,
+    collect_reaching,
+    find_peaks,
+    is_listed,
+    keep_best,
+    sort_best,
+)
 
 
 def draw(seed: int, count: int, dtype: str, kind: str) -> tuple[Matrix, Ids]:
@@ -90,3 +97,27 @@ def test_sorting_nan_loses_nothing() -> None:
 @given(st.lists(st.integers(-1, 20), max_size=12), st.integers(0, 20))
 def test_listed(ids: list[int], atom: int) -> None:
     assert is_listed(np.sort(np.array([ids], np.int64), axis=1), 0, atom) == (atom in ids)
+
+
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(1, 700), window=st.integers(1, 300), first=st.integers(0, 900)
+)
+def test_bounds_of_screening_are_those_of_numpy(seed: int, n: int, window: int, first: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, norms = rng.integers(-9, 9, n).astype(np.float32), rng.integers(0, 3, n).astype(np.float32)
+    rule, banned = ScreenRule(0.5, 0.25, 1.0), np.sort(rng.permutation(n + first)[: n // 3])[None]
+    uppers = 0.5 * scores.astype(np.float64) + (0.25 * norms.astype(np.float64) + 1.0)
+    windows = (first + np.arange(n)) // window - first // window
+    best, where = np.full(windows[-1] + 1, -np.inf), np.full(windows[-1] + 1, -1)
+    find_peaks(scores, norms, rule, first, banned, window, best, where)
+    allowed = np.where(np.isin(first + np.arange(n), banned), -np.inf, uppers)
+    for w, (top, at) in enumerate(zip(best, where, strict=True)):
+        mine = np.where(windows == w, allowed, -np.inf)
+        assert top == mine.max()
+        assert at == (first + mine.argmax() if top > -np.inf else -1)
+    floor, found = float(np.median(uppers)), np.empty(n, np.int64)
+    expected = np.setdiff1d(np.flatnonzero(uppers >= floor), banned)
+    count = collect_reaching(scores, norms, rule, banned, floor, found)
+    np.testing.assert_array_equal(found[:count], expected)
+    few = found[: max(0, count - 1)]
+    assert collect_reaching(scores, norms, rule, banned, floor, few) == (-1 if count else 0)

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, true_scores
 from tests.oracles.degraded import EveryOther, Scripted
-from wolfhound.atoms import ConcatAtoms, FileAtoms, as_atoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle
-from wolfhound.oracles._hits import offer
-from wolfhound.oracles._question import check_question
+from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle
+from wolfhound.data.atoms import ConcatAtoms, FileAtoms, as_atoms
+from wolfhound.oracles.asking import check_question, offer
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered

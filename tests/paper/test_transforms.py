@@ -16,13 +16,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from tests.conformance.oracle import locked
-from wolfhound import theory
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms, norms
-from wolfhound.core import Matrix, Vector
-from wolfhound.objectives.quadratic import SquaredDistance
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.rounding import gamma
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms, norms
+from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.oracles.scan import Scan
+from wolfhound.paper import theory
 from wolfhound.paper import transforms as tr
-from wolfhound.rounding import gamma
 
 seeds = st.integers(0, 10**6)
 scales = st.sampled_from([1e-6, 1e-3, 1.0, 1e3, 1e6])

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wolfhound as wh
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Ids, Matrix
+from wolfhound.core.contracts import Ids, Matrix
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles.costs import Speeds
-from wolfhound.planning.choose import Choice, choose_oracle
+from wolfhound.planning.plan import Choice, choose_oracle
 
 FIXED = Speeds()
 SLOW = Speeds(product=1.0)

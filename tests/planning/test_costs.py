@@ -11,9 +11,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pytest
 
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms
-from wolfhound.core import Matrix
-from wolfhound.editing import in_files
+from wolfhound.core.contracts import Matrix
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms, in_files
 from wolfhound.oracles.costs import Estimate, Speeds, Workload, _measure
 from wolfhound.oracles.indexes import INDEXES
 from wolfhound.oracles.int8.scan import code_bytes

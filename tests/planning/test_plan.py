@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wolfhound.core.text import seconds_text
 from wolfhound.oracles.costs import Speeds
 from wolfhound.oracles.indexes import INDEXES
+from wolfhound.paper.theory import Regime
 from wolfhound.planning.plan import PASSES, RATIOS, Plan, _grow, plan
-from wolfhound.text import seconds_text
-from wolfhound.theory import Regime
 
 FIXED = Speeds()
 ROWS = np.random.default_rng(0).standard_normal((3000, 6)).astype(np.float32)

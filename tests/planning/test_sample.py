@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound.atoms import ArrayAtoms, FileAtoms
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
+from wolfhound.data.atoms import ArrayAtoms, FileAtoms
 from wolfhound.oracles.costs import Speeds
 from wolfhound.planning import plan as module
 from wolfhound.planning.plan import isotropic_tau, plan, sample_tau

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.policy import ActionSet
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import Agent, Settings
-from wolfhound.policy.deep.networks import torch
-from wolfhound.policy.deep.rules import Rule
+from wolfhound.policy import ActionSet, Agent, Settings
+from wolfhound.policy.actions import Rows
+from wolfhound.policy.deep.rules import Rule, torch
 from wolfhound.policy.deep.training import Learner
 
 D = 3

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Vector
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles.scan import Scan
 from wolfhound.policy import ACMDP, AffineTransition, QuadraticReward, SmoothReward, SoftmaxTransition
 

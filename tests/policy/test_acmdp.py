@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.policy.problems import rows_of, softmax_acmdp
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
 from wolfhound.policy import (
     ACMDP,
     ActionSet,

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tests.policy.problems import Blind, Mute
 from wolfhound import ClusterIndex, RandomSubset, Scan
-from wolfhound.atoms import ArrayAtoms
+from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.policy import ActionSet, fwpo, random_acmdp
-from wolfhound.policy.answers import Winners
+from wolfhound.policy.actions import Winners
 
 Array = NDArray[np.float64]
 

@@ -18,13 +18,12 @@ from feed.rivals import TD3, Wolpertinger
 
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, corners, learner
-from wolfhound import store
-from wolfhound.core import Status
-from wolfhound.policy import ActionSet
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, HullDecision, Nearest, Settings, Training
+from wolfhound.core.contracts import Status
+from wolfhound.data import store
+from wolfhound.data.store import StoreError
+from wolfhound.policy import SFWPO, ActionSet, Agent, Draw, HullDecision, Mix, Nearest, Settings, Training
+from wolfhound.policy.actions import Rows
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule
-from wolfhound.store import StoreError
 
 ROUNDED = 1e-11
 """Squared distance from the hull that float32 coordinates of size 1 may have."""
@@ -392,10 +391,16 @@ def test_bad_environments_and_observations_are_refused() -> None:
         quick(nowhere, corners())
     with pytest.raises(ValueError, match=r"`env.action_space` must be a Box of shape \(2,\)"):
         quick(Ending(True), ActionSet(np.eye(2)))
-    agent = quick(Bandit(), corners(), execution=Hull())
+    agent = quick(Bandit(), corners(), execution=Mix())
     with pytest.raises(ValueError, match="`observation` must be of 2 numbers each"):
         agent.predict(np.zeros((1, 3)))
     with pytest.raises(ValueError, match="`observation` must be finite"):
         agent.predict([np.nan, 0.0])
     with pytest.raises(ValueError, match="`total_timesteps` must be an integer >= 1"):
         agent.learn(0)
+
+
+def test_agents_say_what_they_are() -> None:
+    agent = SFWPO(Bandit(), corners(), settings=QUICK).learn(100)
+    assert repr(agent) == f"SFWPO({agent.actions!r}, Mix(), {agent.num_timesteps} steps)"
+    assert repr(quick(Bandit(), corners())).startswith("Agent(FrankWolfeRule(decision=HullDecision(project=4")

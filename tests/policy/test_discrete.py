@@ -16,8 +16,8 @@ from gymnasium.vector import SyncVectorEnv
 
 import wolfhound
 from tests.policy.deep import QUICK, cloud
-from wolfhound.policy import SFWPO, ActionSet, Draw, Hull, Nearest, evaluate
-from wolfhound.policy.answers import Rows
+from wolfhound.policy import SFWPO, ActionSet, Draw, Mix, Nearest, evaluate
+from wolfhound.policy.actions import Rows
 from wolfhound.policy.deep.rules import Execution
 
 N = 40
@@ -68,8 +68,8 @@ def test_numbers_of_vectors_are_sent_and_the_vectors_are_learned_from(
 
 def test_one_vector_is_chosen_unless_said_otherwise() -> None:
     assert SFWPO(Shelf(), VECTORS).execution == Nearest()
-    with pytest.raises(ValueError, match=r"`execution` must be Nearest\(\) or Draw\(\).* Got Hull\(\)"):
-        SFWPO(Shelf(), VECTORS, execution=Hull())
+    with pytest.raises(ValueError, match=r"`execution` must be Nearest\(\) or Draw\(\).* Got Mix\(\)"):
+        SFWPO(Shelf(), VECTORS, execution=Mix())
 
 
 def test_an_agent_predicts_what_the_environment_takes() -> None:
@@ -133,7 +133,7 @@ def test_queries_of_the_loop_are_not_checked_again() -> None:
     checks: set[str] = set()
 
     def note(frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.endswith("wolfhound/validate.py"):
+        if event == "call" and frame.f_code.co_filename.endswith("wolfhound/core/validate.py"):
             checks.add(frame.f_code.co_name)
 
     sys.setprofile(note)

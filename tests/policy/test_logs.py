@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.policy.deep import QUICK, Bandit, corners
-from wolfhound.policy import evaluate
-from wolfhound.policy.deep.agent import SFWPO, Training
+from wolfhound.policy import SFWPO, Training, evaluate
 from wolfhound.policy.deep.worlds import FRESH
 
 

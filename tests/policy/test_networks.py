@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from wolfhound.policy.deep.networks import Actor, Critic, follow, one_thread
+from wolfhound.policy.deep.rules import Actor, Critic, follow, one_thread
 from wolfhound.policy.deep.training import Replay
 
 OBS, D = 4, 3
@@ -173,7 +173,7 @@ def test_threads_of_torch_come_back() -> None:
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.parametrize("name", ["agent", "training", "networks", "rules"])
+@pytest.mark.parametrize("name", ["agent", "training", "rules"])
 def test_without_torch_it_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     for module in [each for each in sys.modules if each.startswith("wolfhound.policy.")]:

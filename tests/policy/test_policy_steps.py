@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.policy.problems import rising_gap, rows_of, softmax_acmdp
 from wolfhound import set_threads
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
 from wolfhound.policy import (
     ACMDP,
     AffineTransition,

@@ -13,9 +13,8 @@ from feed.rivals import NFWPO, TD3, Wolpertinger
 
 import wolfhound
 from tests.policy.deep import QUICK, Bandit, cloud, learner
-from wolfhound.policy import ActionSet
-from wolfhound.policy.answers import Winners
-from wolfhound.policy.deep.agent import Agent, Draw, Hull, HullDecision
+from wolfhound.policy import ActionSet, Agent, Draw, HullDecision, Mix
+from wolfhound.policy.actions import Winners
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.deep.worlds import evaluate
 
@@ -84,7 +83,7 @@ def test_agents_of_one_action_set_keep_their_own_winners() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("execution", [Hull(), Draw()])
+@pytest.mark.parametrize("execution", [Mix(), Draw()])
 def test_looking_on_does_not_change_training(execution: Execution) -> None:
     watched, alone = (
         trained(FrankWolfeRule(), poorly_indexed(), execution=execution, audits=audits) for audits in (3, 0)

@@ -23,13 +23,20 @@ from feed.rivals import NFWPO, TD3, Wolpertinger
 from tests.policy.deep import QUICK, Bandit, cloud
 from tests.policy.problems import rising_gap, softmax_acmdp
 from wolfhound import ClusterIndex, RandomSubset, set_threads
-from wolfhound.core import Oracle
+from wolfhound.core.contracts import Oracle
 from wolfhound.policy import (
     ACMDP,
+    SFWPO,
     ActionSet,
+    Agent,
     Backtracking,
+    Draw,
+    HullDecision,
+    Mix,
+    Nearest,
     PaperStep,
     PerState,
+    Settings,
     TabularResult,
     Visitation,
     fwpo,
@@ -38,8 +45,7 @@ from wolfhound.policy import (
     scales,
     sfwpo,
 )
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, HullDecision, Nearest, Settings
+from wolfhound.policy.actions import Rows
 from wolfhound.policy.deep.rules import Execution, FrankWolfeRule, Rule
 from wolfhound.policy.tabular.steps import PolicyStep
 
@@ -130,14 +136,14 @@ def deep() -> Iterator[tuple[str, list[float]]]:
     rows, plain = cloud(60), HullDecision(refine=0)
     clusters = ClusterIndex.build(rows, budget=8)
     agents: dict[str, Callable[[], Agent]] = {
-        "sfwpo": lambda: make_agent(rows, FrankWolfeRule(), None, Hull()),
-        "sfwpo, index": lambda: make_agent(rows, FrankWolfeRule(), clusters, Hull()),
+        "sfwpo": lambda: make_agent(rows, FrankWolfeRule(), None, Mix()),
+        "sfwpo, index": lambda: make_agent(rows, FrankWolfeRule(), clusters, Mix()),
         "sfwpo, nearest": lambda: make_agent(rows, FrankWolfeRule(), None, Nearest()),
         "sfwpo, draw": lambda: make_agent(rows, FrankWolfeRule(), clusters, Draw()),
-        "nfwpo": lambda: make_agent(rows, NFWPO(project=3), None, Hull()),
-        "td3": lambda: make_agent(rows, TD3(), None, Hull()),
-        "td3, plain": lambda: make_agent(rows, TD3(decision=plain), None, Hull()),
-        "wolpertinger": lambda: make_agent(rows, Wolpertinger(neighbours=5), None, Hull()),
+        "nfwpo": lambda: make_agent(rows, NFWPO(project=3), None, Mix()),
+        "td3": lambda: make_agent(rows, TD3(), None, Mix()),
+        "td3, plain": lambda: make_agent(rows, TD3(decision=plain), None, Mix()),
+        "wolpertinger": lambda: make_agent(rows, Wolpertinger(neighbours=5), None, Mix()),
     }
     obs = np.random.default_rng(5).standard_normal((3, 2))
     for name, make in agents.items():

@@ -15,9 +15,8 @@ import wolfhound
 from tests.conformance.rule import check_rule
 from tests.outside import Cautious
 from tests.policy.deep import QUICK, Bandit, corners, observations
-from wolfhound.policy import EXECUTIONS, RULES
-from wolfhound.policy.answers import HullPoints, Rows
-from wolfhound.policy.deep.agent import Agent, Hull, HullDecision
+from wolfhound.policy import EXECUTIONS, RULES, Agent, HullDecision, Mix
+from wolfhound.policy.actions import HullPoints, Rows
 from wolfhound.policy.deep.rules import Described, Execution, FrankWolfeRule
 
 
@@ -86,4 +85,4 @@ def test_what_is_no_json_is_refused_before_training() -> None:
 def test_executions_come_back(name: str) -> None:
     made = EXECUTIONS[name].from_json({})
     assert EXECUTIONS[name].from_json(made.to_json()) == made
-    assert (made == Hull()) == (name == "hull")
+    assert (made == Mix()) == (name == "mix")

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import wolfhound as wh
 from tests.policy.deep import QUICK, Bandit, D, cloud
-from wolfhound.policy import ActionSet
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import SFWPO, Agent, Draw, Hull, Nearest, Settings
+from wolfhound.policy import SFWPO, ActionSet, Agent, Draw, Mix, Nearest, Settings
+from wolfhound.policy.actions import Rows
 
 ATOMS = cloud(40)
 EVEN, ODD = np.arange(0, 40, 2), np.arange(1, 40, 2)
@@ -111,7 +110,7 @@ def agent_of(**options: Any) -> SFWPO:
 def test_decisions_and_audits_keep_to_the_subsets() -> None:
     settings = Settings(learning_starts=32, hidden=8, audit_every=2)
     actions = ActionSet(ATOMS)
-    agent = SFWPO(Bandit(), actions, settings=settings, execution=Hull(), subsets=by_sign).learn(100)
+    agent = SFWPO(Bandit(), actions, settings=settings, execution=Mix(), subsets=by_sign).learn(100)
     obs = np.random.default_rng(3).standard_normal((9, 2), dtype=np.float32)
     hull = agent.decide(obs)
     odd = (obs[:, 0] <= 0.0).astype(np.int64)

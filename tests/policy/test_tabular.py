@@ -25,7 +25,8 @@ from wolfhound import (
     minimize,
     set_threads,
 )
-from wolfhound.atoms import ArrayAtoms
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.data.store import StoreError
 from wolfhound.policy import (
     ACMDP,
     ActionSet,
@@ -41,7 +42,6 @@ from wolfhound.policy import (
     random_acmdp,
     sfwpo,
 )
-from wolfhound.store import StoreError
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,8 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.policy.deep import QUICK, corners
-from wolfhound.policy import ActionSet, evaluate
-from wolfhound.policy.answers import Rows
-from wolfhound.policy.deep.agent import SFWPO
+from wolfhound.policy import SFWPO, ActionSet, evaluate
+from wolfhound.policy.actions import Rows
 from wolfhound.policy.deep.worlds import VectorWorld, as_world
 
 MODES = list(AutoresetMode)

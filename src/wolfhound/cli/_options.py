@@ -1,4 +1,7 @@
-"""Options that several commands share, each written once."""
+"""What several commands are given: options, each written once; files to read; places to write.
+
+What is wrong is refused before any work is done.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -6,20 +9,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from typer import Argument, Option
 
-from wolfhound import readers
-from wolfhound._arrow import Kind, read_cells
-from wolfhound.atoms import join
-from wolfhound.core import Atoms
-from wolfhound.display import read_rows, show_progress
-from wolfhound.encoding import (
+from wolfhound.core.contracts import Atoms
+from wolfhound.core.progress import read_rows, show_progress
+from wolfhound.core.validate import require
+from wolfhound.data import readers, store
+from wolfhound.data.atoms import check_order, join
+from wolfhound.data.encoding import (
     Coder,
     EncodingPlan,
     Missing,
@@ -29,8 +35,10 @@ from wolfhound.encoding import (
     read_parts,
     read_texts,
 )
-from wolfhound.tables import ArrayTable, open_table
-from wolfhound.validate import require
+from wolfhound.data.files import FileRows, check_exists, open_rows
+from wolfhound.data.table_files import ArrayTable, find_files, open_table, split_paths
+from wolfhound.data.tables import Kind, read_cells
+from wolfhound.many.result import RUN
 
 UNLIMITED = math.inf
 
@@ -137,17 +145,27 @@ def require_complete(table: TableAtoms, called: str, remedy: str) -> None:
 
 @contextlib.contextmanager
 def name_options(**names: str) -> Iterator[None]:
-    """Let an error call arguments as the user does."""
-    try:
-        yield
-    except ValueError as error:
-        text = str(error)
+    """Let a mistake call arguments as the user does: `targets` is `--targets`, `atoms` ATOMS."""
+
+    def rename(text: str) -> str:
         for name, option_name in {"columns": "--columns", "by": "--by", **names}.items():
             text = text.replace(
                 f"`{name}`", f"`{option_name}`" if option_name.startswith("-") else option_name
             )
-        error.args = (text,)
+        return text
+
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        error.args = (rename(str(error)),)
         raise error from None
+    except OSError as error:
+        if error.errno is None:  # ours: one text, which names the file
+            raise OSError(rename(str(error))) from None
+        raise OSError(error.errno, rename(str(error.strerror)), error.filename) from None
+
+
+# ---------------------------------------------------------------- files to read
 
 
 def open_atoms(path: str) -> Atoms:
@@ -234,3 +252,132 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
     if len(read) != n:
         raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(read):,} in {names}.")
     return atoms, read
+
+
+def read_points(file: str) -> NDArray[Any] | FileRows:
+    """Points of a file: a .npy array as it is, whatever its shape, or a table."""
+    if file.endswith(".npy") and Path(file).is_file():
+        return open_rows(check_exists(file))
+    return readers.read_matrix(file)
+
+
+def check_files(atoms: str, others: str, name: str) -> None:
+    """Refuse files that have columns of the atoms at other places; files without names have none."""
+    check_order(open_table(atoms).numbers, open_table(others).numbers, name)
+
+
+# ---------------------------------------------------------------- what is read stays as it is
+
+
+def spell(param: Any, typed: str = "") -> str:
+    """How a parameter is written: as it was typed, else at its longest, `--out`; an argument `ATOMS`."""
+    if param.param_type_name != "option":
+        return str((param.metavar or param.name).strip("[]").upper())
+    used = [option for option in param.opts if f" {option}" in typed]
+    return str(max(used or param.opts, key=len))
+
+
+def check_reads(ctx: Any) -> None:
+    """Refuse to write where the command reads, or twice to one place; runs when all arguments are known.
+
+    Outputs are the options that are paths; texts may be files to read. Arguments that are paths are
+    saved indexes, which some commands edit in place, and none writes over otherwise.
+    """
+    given = []
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name)
+        # typer < 0.29 has paths as texts here.
+        is_path = getattr(getattr(param, "type", None), "name", "") == "path" and value is not None
+        given.append((param, Path(value) if is_path else value))
+    outputs = [
+        (spell(param), value)
+        for param, value in given
+        if param.param_type_name == "option" and isinstance(value, Path)
+    ]
+    for i, (option, path) in enumerate(outputs):
+        for param, value in given:
+            saved = path.parent / f"{path.name}{store.ENDING}"
+            if any(_may_change(path, file) or _may_change(saved, file) for file in _list_files(value)):
+                raise ValueError(f"`{option}` must not be what {spell(param)} reads. Got {path}.")
+        for other, taken in outputs[:i]:
+            if os.path.realpath(taken) == os.path.realpath(path):
+                raise ValueError(f"`{option}` must not be what {other} writes. Got {path}.")
+
+
+def _list_files(value: Any) -> Iterator[str]:
+    """Every file that a text, or one of several, may stand for."""
+    for text in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(text, str):
+            for path in split_paths(text):
+                yield from find_files(path)
+
+
+def _may_change(output: Path, file: str) -> bool:
+    """Whether writing to a path, a file or a folder, may change a file; a .zarr is a folder."""
+    if os.path.exists(output) and os.path.samefile(output, file):  # links, hard ones too
+        return True
+    inner, outer = Path(os.path.realpath(output)), Path(os.path.realpath(file))
+    if outer.is_relative_to(inner):
+        return True
+    if Path(file).suffix != ".zarr" or not outer.is_dir():
+        return False
+    return inner.is_relative_to(outer) or (
+        output.is_file() and any(each.samefile(output) for each in outer.iterdir() if each.exists())
+    )
+
+
+# ---------------------------------------------------------------- what can be written
+
+
+def check_file(path: Path | None, option: str, endings: Collection[str]) -> None:
+    """Refuse a file that could not be written, or has another ending; a link is followed."""
+    if path is None:
+        return
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"`{option}` must end in {', '.join(endings)}. Got {path}.")
+    target = Path(os.path.realpath(path))  # a link stays, what it points to is replaced
+    require(target.parent.is_dir(), option, "in a folder that exists", path)
+    require(target.is_file() or not os.path.lexists(target), option, "a file", f"{path}, which is none")
+    _try_to_write(target, option, path)
+
+
+def check_saved(path: Path | None, option: str, what: str, kind: str) -> None:
+    """Refuse a file of a save that could not be written, or that holds anything but `what`, of this kind."""
+    if path is None:
+        return
+    try:
+        store.check_free(path, kind)
+    except store.StoreError as error:
+        rule = f"`{option}` must be a new file, or one that holds {what}."
+        raise ValueError(f"{rule} Got {str(error).partition(' Got ')[2] or error}") from None
+    _try_to_write(store.place(path), option, path)
+
+
+def check_run(path: Path | None, option: str) -> None:
+    """Refuse a folder that could not take a run of many targets."""
+    if path is None:
+        return
+    rule = f"`{option}` must be a new or empty folder, or one that holds a run of many targets."
+    if os.path.lexists(path) and not path.is_dir():
+        raise ValueError(f"{rule} Got a file, {path}.")
+    if path.is_dir() and any(path.iterdir()):
+        try:
+            found, _ = store.describe(path)
+        except store.StoreError as error:
+            raise ValueError(f"{rule} Got {path}: {error}") from None
+        if found != RUN:
+            raise ValueError(f"{rule} Got a {found} in {path}.")
+    _try_to_write(path / secrets.token_hex(8) if path.is_dir() else path, option, path, "a folder")
+
+
+def _try_to_write(target: Path, option: str, path: Path, what: str = "a file") -> None:
+    """Make a file beside the target, as writing it will, in the first folder that exists, and remove it."""
+    while not target.parent.exists():
+        target = target.parent
+    aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp") if what == "a file" else target
+    try:
+        aside.touch(exist_ok=False)
+        aside.unlink()
+    except OSError as error:
+        rule = f"`{option}` must be {what} that can be written."
+        raise ValueError(f"{rule} Got {path}: {error.strerror}.") from None

@@ -1,31 +1,29 @@
-"""What the commands print and write: tables, JSON documents, files."""
+"""What the commands print and write: summaries of results, JSON documents, tables, pictures, pages."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from typer import Exit
 
-from wolfhound import plot, store
-from wolfhound.checkpoint import KIND, Checkpoint
-from wolfhound.cli import _places as places
-from wolfhound.cli._console import TYPED, write
-from wolfhound.cli._console import stderr as stderr  # noqa: PLC0414 - commands find all printing here
-from wolfhound.cli._console import stdout as stdout  # noqa: PLC0414
-from wolfhound.core import Status
-from wolfhound.markup import PLAIN, Atom, Bar, Grid, Summary
-from wolfhound.markup import pick as pick  # noqa: PLC0414
-from wolfhound.result import Result
-from wolfhound.text import passes_text as passes_text  # noqa: PLC0414
-from wolfhound.text import seconds_text as seconds_text  # noqa: PLC0414
-from wolfhound.writers import TABLES, as_json, write_file
+from wolfhound.cli._app import TYPED, stderr, write
+from wolfhound.cli._app import stdout as stdout  # noqa: PLC0414 - commands find all printing here
+from wolfhound.cli._options import check_file, check_saved
+from wolfhound.core.contracts import Status
+from wolfhound.data import store
+from wolfhound.data.writers import TABLES, as_json, write_file
+from wolfhound.show import plot
+from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, Summary
+from wolfhound.solve.checkpoint import KIND, Checkpoint
+from wolfhound.solve.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,15 +35,12 @@ _BAR = 24
 _BRACKET = re.compile(r"(\\*)\[([a-z#/@][^[]*?\])?")  # the second group: what rich takes for a tag
 
 
-# ---------------------------------------------------------------- results
-
-
 class HasStatus(Protocol):
     """What every result has."""
 
     @property
-    def status(self) -> Status:
-        """Why it ended."""
+    def status(self) -> Status | NDArray[np.object_]:
+        """Why it ended; of many targets, why each did."""
 
     @property
     def success(self) -> bool:
@@ -54,18 +49,38 @@ class HasStatus(Protocol):
 
 def exit_code(*results: HasStatus) -> int:
     """0 if all did what was asked, 130 if one was interrupted, else 1."""
-    if any(result.status is Status.INTERRUPTED for result in results):
+    if any((np.array(result.status, object) == Status.INTERRUPTED).any() for result in results):
         return 130
     return 0 if all(result.success for result in results) else 1
 
 
-def print_fields(console: Console, fields: Iterable[tuple[str, str]]) -> None:
-    """Print names and values, a line each; markup is shown as it stands."""
-    table = make_table(show_header=False)
-    table.add_column(style="dim")
-    for name, value in fields:
-        table.add_row(name, plain(value))
-    console.print(table)
+# ---------------------------------------------------------------- what is printed
+
+
+def tell(told: Summary, as_json: bool = False, *, top: int = 0, more: Mapping[str, object] = {}) -> None:
+    """Print what is told of a result with `top` rows of its table, or its document with `more` in it."""
+    if as_json:
+        print_json({**told.document(), **more})
+        return
+    console, colour, lines = stdout(), "green" if told.success else "yellow", told.lines()
+    indent, width = ("  ", 8) if told.heading else ("", 1 + max((len(name) for name, _ in lines), default=0))
+    if told.heading:
+        console.print(f"[bold {colour}]{plain(told.heading)}[/]", soft_wrap=True)
+    for name, text in lines:
+        console.print(f"{indent}[dim]{plain(f'{name:<{width}}')}[/] {plain(text)}", soft_wrap=True)
+    if top:
+        console.print()
+        print_weights(console, told.tables[0], top)
+
+
+def tell_record(as_json: bool, record: dict[str, object], text: str) -> None:
+    """Print the numbers of what was done as JSON, or a text that says it."""
+    tell(Summary(text, (Field("", values=record),)), as_json)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document on stdout; inf and nan become null."""
+    write(as_json(value, indent=2))
 
 
 def make_table(**settings: Any) -> Table:
@@ -73,7 +88,7 @@ def make_table(**settings: Any) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", **settings)
 
 
-def print_grid(console: Console, grid: Grid, top: int) -> None:
+def print_weights(console: Console, grid: Grid, top: int) -> None:
     """Print the first rows of a table of weights, each with a bar; then how much there is besides."""
     table = make_table(show_header=False)
     table.add_column(min_width=12)
@@ -90,28 +105,13 @@ def print_grid(console: Console, grid: Grid, top: int) -> None:
     console.print(table)
 
 
-def print_mixture(console: Console, target: str, grid: Grid, top: int, distance: str, why: str) -> None:
-    """Print a target and its mixture: the largest weights, how far it is, and why it is not better."""
-    console.print(f"[bold]{plain(target)}[/]")
-    print_grid(console, grid, top)
-    console.print(f"[dim]distance {distance}[/]")
-    if why:
-        console.print(f"[yellow]{why}[/]")
-    console.print()
-
-
 def plain(text: str) -> str:
     """Return text in which rich sees no markup, whatever comes after it."""
-    escaped = _BRACKET.sub(_escape, text)
+    # Rich halves backslashes before a tag, and takes one from those before any other bracket.
+    escaped = _BRACKET.sub(lambda hit: f"{hit[1] * (2 if hit[2] else 1)}\\[{hit[2] or ''}", text)
     body = escaped.rstrip("\\")
     # At the end backslashes would escape the tag that comes next: one that does nothing takes them.
     return escaped if body == escaped else f"{body}{2 * escaped[len(body) :]}[none][/none]"
-
-
-def _escape(found: re.Match[str]) -> str:
-    """Rich halves backslashes before a tag, and takes one from those before any other bracket."""
-    slashes, tag = found.groups()
-    return f"{slashes * (2 if tag else 1)}\\[{tag or ''}"
 
 
 def print_plain(text: str) -> None:
@@ -119,55 +119,12 @@ def print_plain(text: str) -> None:
     stdout().print(text, markup=False, soft_wrap=True)
 
 
-def check_checkpoint(path: Path | None) -> str:
-    """Refuse a file that cannot serve as --checkpoint; return what to say of a run that goes on."""
-    places.check_saved(path, "--checkpoint", "a checkpoint", KIND)
-    if path is None or not store.place(path).exists():
-        return ""
-    found = Checkpoint.load(path)
-    if found.success:
-        notify(f"the run in {path} has ended")
-        return ""
-    run = f"{found.objective} by {found.method}, gap {found.gap:.3g}, goal {found.goal:.3g}"
-    return f"resumed after pass {found.passes:.3g} of {run}"
-
-
 def notify(text: str) -> None:
     """Print a text on stderr as it stands."""
     stderr().print(text, markup=False, soft_wrap=True)
 
 
-# ---------------------------------------------------------------- JSON
-
-
-def tell(told: Summary, as_json: bool = False, *, top: int = 0, **more: object) -> None:
-    """Print what is told of a result with `top` rows of its table, or its document with `more` in it."""
-    if as_json:
-        print_json(told.document() | more)
-        return
-    console, colour = stdout(), "green" if told.success else "yellow"
-    console.print(f"[bold {colour}]{plain(told.heading)}[/]", soft_wrap=True)
-    for name, text in told.lines():
-        console.print(f"  [dim]{plain(f'{name:<8}')}[/] {plain(text)}", soft_wrap=True)
-    if top:
-        console.print()
-        print_grid(console, told.tables[0], top)
-
-
-def show(as_json: bool, document: Callable[[], object], text: Callable[[], object]) -> None:
-    """Print a document for JSON, or let `text` print."""
-    if as_json:
-        print_json(document())
-    else:
-        text()
-
-
-def print_json(value: object) -> None:
-    """Print one JSON document on stdout; inf and nan become null."""
-    write(as_json(value, indent=2))
-
-
-# ---------------------------------------------------------------- files
+# ---------------------------------------------------------------- what is written
 
 
 class Outputs(NamedTuple):
@@ -180,50 +137,54 @@ class Outputs(NamedTuple):
 
     def check(self, what: str = "", kind: str = "") -> Outputs:
         """Refuse what could not be written; `what`, of this kind, may be replaced."""
-        check_path(self.out, "--out", TABLES)
-        check_path(self.picture, "--plot", PICTURES)
-        check_page(self.page)
-        places.check_saved(self.save, "--save", what, kind)
+        check_file(self.out, "--out", TABLES)
+        check_file(self.picture, "--plot", PICTURES)
+        check_file(self.page, "--report", PAGES)
+        check_saved(self.save, "--save", what, kind)
         return self
 
     def write(
         self,
-        table: Callable[[Path], None],
-        save: Callable[[Path], object] | None = None,
+        result: Any,
+        table: Callable[[Path], None] | None = None,
         *,
-        figure: Callable[[], Figure],
+        figure: Callable[[], Figure] | None = None,
+        plan: Callable[[], object] | None = None,
+        **told: Any,
     ) -> None:
-        """Write what was asked for, by these."""
-        if self.out is not None:
+        """Write what was asked for; the page shows the result, or a dict of several, as `told` has it."""
+        if self.out is not None and table is not None:
             table(self.out)
-        if self.save is not None and save is not None:
-            save(self.save)
+        if self.save is not None:
+            result.save(self.save)
         if self.picture is not None:
-            write_picture(self.picture, figure())
-
-    def tell(self, result: object, plan: Callable[[], object] | None = None, **told: Any) -> None:
-        """Write the page, if it was asked for; `told` as in `wolfhound.report`."""
+            write_picture(self.picture, result.plot() if figure is None else figure())
         if self.page is not None:
-            write_page(self.page, result, plan=None if plan is None else plan(), **told)
+            from wolfhound.show.report import report  # noqa: PLC0415 - not needed by most
 
+            planned = None if plan is None else plan()
+            report(told.pop("shown", result), self.page, command=TYPED.get(), plan=planned, **told)  # type: ignore[arg-type]
 
-def check_page(page: Path | None) -> None:
-    """Refuse a page that could not be written."""
-    places.check_file(page, "--report", PAGES)
-
-
-def write_page(page: Path | None, result: object, **told: Any) -> None:
-    """Write a page that shows a result, and how it was made."""
-    if page is None:
-        return
-    from wolfhound.reports.report import report  # noqa: PLC0415 - not needed by most
-
-    report(result, page, command=TYPED.get(), **told)
-
-
-def check_path(path: Path | None, option: str, endings: tuple[str, ...]) -> None:
-    """Refuse a path that could not be written, before any work is done."""
-    places.check_file(path, option, endings)
+    def finish(
+        self,
+        result: Any,
+        table: Callable[[Path], None] | None = None,
+        *,
+        as_json: bool,
+        top: int = 0,
+        notes: Sequence[tuple[str, str]] = (),
+        more: Mapping[str, object] = {},
+        say_where: bool = False,
+        **written: Any,
+    ) -> NoReturn:
+        """Write a result, tell it with `notes` as lines, `more` as values, and leave with its exit code."""
+        told = result.summary()  # nothing is written before it is known what to tell
+        told = told._replace(fields=(*told.fields, *notes))
+        self.write(result, table, **written)
+        tell(told, as_json, top=top, more=more)
+        if say_where and self.out is not None and not as_json:
+            stdout().print(f"Written to [bold]{plain(str(self.out))}[/]", soft_wrap=True)
+        raise Exit(exit_code(result))
 
 
 def write_picture(path: Path, figure: Figure) -> None:
@@ -235,3 +196,16 @@ def list_weights(result: Result) -> dict[str, NDArray[Any]]:
     """Return the active atoms as columns id, name, weight."""
     names = result.names if result.names is not None else ("",) * result.support
     return {"id": result.ids, "name": np.array(names, np.str_), "weight": result.weights}
+
+
+def check_checkpoint(path: Path | None) -> str:
+    """Refuse a file that cannot serve as --checkpoint; return what to say of a run that goes on."""
+    check_saved(path, "--checkpoint", "a checkpoint", KIND)
+    if path is None or not store.place(path).exists():
+        return ""
+    found = Checkpoint.load(path)
+    if found.success:
+        notify(f"the run in {path} has ended")
+        return ""
+    run = f"{found.objective} by {found.method}, gap {found.gap:.3g}, goal {found.goal:.3g}"
+    return f"resumed after pass {found.passes:.3g} of {run}"

@@ -12,13 +12,14 @@ from rich.console import Console
 from typer import Exit
 
 import wolfhound as wh
-from wolfhound import data, plot
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.cli.explain import Explanation, print_explanation, trace_gap
-from wolfhound.core import Atoms, Ids, Status, Vector
-from wolfhound.result import Result
-from wolfhound.text import seconds_text
+from wolfhound.cli.explain import Explanation, trace_gap
+from wolfhound.core.contracts import Atoms, Objective, Status
+from wolfhound.core.text import seconds_text
+from wolfhound.data import shipped as data
+from wolfhound.show import plot
+from wolfhound.solve.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,14 +31,6 @@ _RTOL = 1e-5
 _CLASSICAL = wh.FrankWolfe(wh.Vanilla(), wh.LineSearch())
 _CLASSICAL_STEPS = 2000
 _TOP = 6
-
-
-class Problem(NamedTuple):
-    """A point to explain, and the atoms that would give it away."""
-
-    name: str
-    point: Vector
-    exclude: Ids
 
 
 class Race(NamedTuple):
@@ -63,7 +56,7 @@ def demo(
 
     wolfhound demo --plot gaps.svg
     """
-    output.check_path(picture, "--plot", output.PICTURES)
+    outputs = output.Outputs(picture=picture).check()
     began = time.monotonic()
     console = output.stdout()
     words = data.words()
@@ -75,7 +68,7 @@ def demo(
     console.print("This takes some ten seconds; the first time as long again, to compile the kernels.\n")
     races = _race(console, words)
     _print_races(console, races)
-    output.write_picture(picture, _draw(races[0], n))
+    outputs.write(races, figure=lambda: _draw(races[0], n))
     seconds = f"{time.monotonic() - began:.0f} s in all"
     console.print(f"\nPicture: [bold]{output.plain(str(picture))}[/] ({seconds})")
     console.print("Next, with your own vectors, one per row:")
@@ -83,29 +76,22 @@ def demo(
     raise Exit(output.exit_code(*(race.ours for race in races)))
 
 
-def _problems(words: data.Words) -> list[Problem]:
-    named = {word: word for word in WORDS} | {f'"{SENTENCE}"': SENTENCE}
-    return [
-        Problem(name, words.sentence(text), np.unique([words.id(word) for word in text.split()]))
-        for name, text in named.items()
-    ]
-
-
 def _race(console: Console, words: data.Words) -> list[Race]:
     atoms = wh.ArrayAtoms(words.vectors)
-    problems = _problems(words)
     races = []
-    for problem in problems:
-        ours = _solve(problem, atoms, rtol=_RTOL, names=words.names)
-        print_explanation(console, Explanation(problem.name, ours), _TOP)
+    for name, text in [(word, word) for word in WORDS] + [(f'"{SENTENCE}"', SENTENCE)]:
+        f = wh.SquaredDistance(words.sentence(text))
+        # The words themselves would give it away.
+        exclude = np.unique([words.id(word) for word in text.split()])
+        ours = _solve(f, atoms, exclude=exclude, rtol=_RTOL, names=words.names)
+        Explanation(name, ours).print(console, _TOP)
         limits = {"rtol": 0.0, "atol": ours.goal, "max_steps": _CLASSICAL_STEPS}
-        races.append(Race(problem.name, ours, _solve(problem, atoms, method=_CLASSICAL, **limits)))
+        races.append(Race(name, ours, _solve(f, atoms, exclude=exclude, method=_CLASSICAL, **limits)))
     return races
 
 
-def _solve(problem: Problem, atoms: Atoms, **settings: Any) -> Result:
-    f = wh.SquaredDistance(problem.point)
-    result = wh.minimize(f, atoms, exclude=problem.exclude, progress=True, **settings)
+def _solve(f: Objective, atoms: Atoms, **settings: Any) -> Result:
+    result = wh.minimize(f, atoms, progress=True, **settings)
     if result.status is Status.INTERRUPTED:  # part of a race is no result
         raise KeyboardInterrupt
     return result

@@ -12,13 +12,12 @@ from typer import Argument, Exit
 import wolfhound as wh
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.validate import require
-from wolfhound.writers import write_table
+from wolfhound.core.validate import require
+from wolfhound.data.writers import write_table
 
 if TYPE_CHECKING:
     from wolfhound.designs.criteria import Criterion
-    from wolfhound.designs.factors import Factors
-    from wolfhound.designs.models import ModelLike
+    from wolfhound.designs.factors import Factors, ModelLike
 
 Texts = list[str] | None
 
@@ -106,8 +105,8 @@ def design(
         )
         plan = None if runs is None else found.round(runs)
     table = (found if plan is None else plan).to_columns
-    outputs.write(lambda path: write_table(path, table()), found.save, figure=found.plot)
-    outputs.tell(found if plan is None else {"Weights": found, "Runs": plan})
+    shown = found if plan is None else {"Weights": found, "Runs": plan}
+    outputs.write(found, lambda path: write_table(path, table()), shown=shown)
     told = [each.summary() for each in (found, plan) if each is not None]
     if as_json:
         whole = {} if plan is None else {"plan": told[1].document()}
@@ -145,7 +144,7 @@ def _read_levels(parts: list[str]) -> list[float] | list[str]:
 
 
 def _choose_model(name: str, *, intercept: bool) -> ModelLike:
-    from wolfhound.designs.models import MODELS  # noqa: PLC0415 - not needed for --help
+    from wolfhound.designs.factors import MODELS  # noqa: PLC0415 - not needed for --help
 
     if name == "terms":
         return None

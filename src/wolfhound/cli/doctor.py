@@ -14,7 +14,7 @@ from typing import Annotated
 from typer import Option
 
 import wolfhound as wh
-from wolfhound.cli._console import write
+from wolfhound.cli._app import write
 
 NEEDED = re.compile(r"(?P<name>[\w.-]+)[^;]*;.*extra == .(?!all|dev|docs)(?P<extra>[\w-]+).")
 """A line of the package's metadata that an extra for users brings."""
@@ -59,13 +59,13 @@ def _tell_numbers() -> dict[str, str]:
 
 
 def _tell_threads() -> dict[str, str]:
-    from wolfhound.threads import available  # noqa: PLC0415
+    from wolfhound.core.threads import available  # noqa: PLC0415
 
     return {"threads": f"{wh.get_threads()} of {available()} cores that this process may use"}
 
 
 def _tell_kernels() -> dict[str, str]:
-    from wolfhound.jit import find_folders  # noqa: PLC0415
+    from wolfhound.compiled.jit import find_folders  # noqa: PLC0415
 
     for folder in (folders := find_folders()):
         if folder.writable:

@@ -1,4 +1,4 @@
-"""`wolfhound explain`: targets as sparse convex mixtures of atoms."""
+"""`wolfhound explain`: targets as sparse convex mixtures of atoms, one by one or all of a file in one run."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -12,39 +12,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from typer import Exit
 
 import wolfhound as wh
-from wolfhound import plot
-from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._explain_many import explain_many
 from wolfhound.cli._options import option
-from wolfhound.cli._places import check_run
 from wolfhound.cli.solve import weigh_oracles
-from wolfhound.core import Status, Vector
-from wolfhound.result import Result
-from wolfhound.text import passes_text, seconds_text
-from wolfhound.validate import number, require
-from wolfhound.writers import TABLES, Columns, write_table
+from wolfhound.core.contracts import Status
+from wolfhound.core.text import passes_text, seconds_text
+from wolfhound.core.validate import number, require
+from wolfhound.data.encoding import EncodingPlan, Missing, encode_source
+from wolfhound.data.files import FileRows
+from wolfhound.data.table_files import NAMED, ArrayTable, open_table
+from wolfhound.data.writers import TABLES, Columns, write_table
+from wolfhound.many.result import STATUSES, ManyResult
+from wolfhound.show import plot
+from wolfhound.show.markup import Grid
+from wolfhound.show.markup import list_weights as grid_weights
+from wolfhound.solve.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-class Target(NamedTuple):
-    """A point to explain, and the atom that it is, if it is one."""
-
-    name: str
-    point: Vector
-    atom: int | None
-    id: int
+SHOWN = 20
+"""Targets of a file whose atoms are printed."""
 
 
 class Explanation(NamedTuple):
-    """A target and its mixture."""
+    """A target, an atom of this id, and its mixture."""
 
     target: str
     result: Result
@@ -54,6 +52,27 @@ class Explanation(NamedTuple):
     def distance(self) -> float:
         """|x - target|."""
         return math.sqrt(2.0 * max(self.result.value, 0.0))
+
+    def make_document(self) -> dict[str, object]:
+        """Return the target, its distance, and what the result tells, as JSON values."""
+        return {"target": self.target, "distance": self.distance, **self.result.summary().document()}
+
+    def print(self, console: Console, top: int) -> None:
+        """Print the target, its atoms, its distance and the proof."""
+        told, result = self.result.summary(), self.result
+        cost = f"{passes_text(result.passes)}, {seconds_text(result.seconds)}"
+        proof = f"{self.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms, {cost}"
+        print_mixture(console, self.target, told.tables[0], top, proof, result.status)
+
+
+def print_mixture(console: Console, target: str, atoms: Grid, top: int, proof: str, status: Status) -> None:
+    """Print a target and its mixture: the largest weights, how far it is, and why it is not better."""
+    console.print(f"[bold]{output.plain(target)}[/]")
+    output.print_weights(console, atoms, top)
+    console.print(f"[dim]distance {proof}[/]")
+    if not status.success:
+        console.print(f"[yellow]{status.value}[/]")
+    console.print()
 
 
 def explain(
@@ -104,54 +123,47 @@ def explain(
     wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
     """
     outputs = output.Outputs(out, None, picture, page).check()
-    output.check_path(summary, "--summary", TABLES)
-    check_run(save, "--save")
+    opt.check_file(summary, "--summary", TABLES)
+    opt.check_run(save, "--save")
     if (targets is None) == (not target):
         raise ValueError("`--target` or `--targets` must be given, and not both.")
     rows = opt.read_table(atoms, names, missing=missing, numeric_only=numeric_only)
-    notes = [] if rows.table is None else rows.table.report.notes
-    for subject, text in notes:
+    for subject, text in [] if rows.table is None else rows.table.report.notes:
         output.notify(f"{subject}: {text}")
     limit = number(max_seconds, "max_seconds", low=0.0)
     goal: dict[str, Any] = {"rtol": rtol, "max_seconds": limit, "seed": seed}
     if targets is not None:
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
-        found = explain_many(rows, targets, exclude_self=exclude_self, skip=skip, out=save, **goal)
+        goal |= {"skip": skip, "out": save}
+        found = explain_file(rows, targets, exclude_self=exclude_self, **goal)
         found.deliver(outputs, summary, as_json=as_json, top=top)
-        raise Exit(many.exit_code(found.result))
+        raise Exit(output.exit_code(found.result))
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
-    wanted = _targets(rows, target or [], exclude_self)
-    console = output.stdout()
+    wanted = [find_atom(text, rows.names, rows.size) for text in target or []]
+    one = checkpoint is None or len(wanted) == 1  # a file keeps one run
+    require(one, "--checkpoint", "given with one target", f"{len(wanted)} targets")
+    if resumed := output.check_checkpoint(checkpoint):
+        output.notify(resumed)
+    console, done = output.stdout(), []
     live = not (as_json or any(outputs))  # files come first: who reads the lines may leave
-    done = []
-    kept: dict[str, Any] = {"checkpoint": checkpoint, "resumed": _check_checkpoint(checkpoint, len(wanted))}
-    for explanation in _explain_all(rows, wanted, **goal, **kept):
+    for explanation in _explain_atoms(rows, wanted, exclude_self, checkpoint=checkpoint, **goal):
         done.append(explanation)
         if live:
-            print_explanation(console, explanation, top)
-    outputs.write(lambda path: write_table(path, _join_weights(done)), figure=lambda: _draw(done))
-    told = ", ".join(dict.fromkeys(each.target for each in done))
-    outputs.tell(
-        _told(done),
-        lambda: weigh_oracles(rows.atoms, *(each.result for each in done)),
-        title=f"{told}, explained",
-    )
+            explanation.print(console, top)
+    _write_explanations(outputs, rows, done)
     if as_json:
-        output.print_json({"table": rows.describe(), "targets": list(map(_document, done))})
+        documents = [each.make_document() for each in done]
+        output.print_json({"table": rows.describe(), "targets": documents})
     else:
         for explanation in [] if live else done:
-            print_explanation(console, explanation, top)
-        console.print(_summary(done, len(wanted)))
+            explanation.print(console, top)
+        console.print(_sum_up(done, len(wanted)))
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
 
-def _check_checkpoint(path: Path | None, targets: int) -> str:
-    """As for solve, of one target: a file keeps one run."""
-    one = path is None or targets == 1
-    require(one, "--checkpoint", "given with one target", f"{targets} targets")
-    return output.check_checkpoint(path)
+# ---------------------------------------------------------------- atoms by name or id
 
 
 def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
@@ -166,64 +178,31 @@ def find_atom(text: str, names: Sequence[str] | None, n: int) -> int:
     raise ValueError(f"`--target` must be {rule}. Got {text}.{hint}")
 
 
-def _targets(rows: opt.NamedRows, given: Sequence[str], exclude_self: bool) -> list[Target]:
-    n, names = rows.size, rows.names
-    ids = [find_atom(text, names, n) for text in given]
+def _explain_atoms(
+    rows: opt.NamedRows, ids: Sequence[int], exclude_self: bool, *, max_seconds: float, **settings: Any
+) -> Iterator[Explanation]:
+    """Explain some rows of the file, one after the other, until one is cut short."""
     places = [rows.find_place(i) for i in ids]
     points = rows.atoms.take(np.array(places, np.int64)).astype(np.float64)
-    return [
-        Target(names[i] if names else str(i), point, place if exclude_self else None, i)
-        for i, place, point in zip(ids, places, points, strict=True)
-    ]
-
-
-def _explain_all(
-    rows: opt.NamedRows,
-    targets: Sequence[Target],
-    *,
-    rtol: float,
-    max_seconds: float,
-    seed: int,
-    checkpoint: Path | None,
-    resumed: str,
-) -> Iterator[Explanation]:
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle, names = wh.Scan(rows.atoms), rows.kept_names
     end = time.monotonic() + max_seconds
-    if resumed:
-        output.notify(resumed)
-    for target in targets:
+    for i, place, point in zip(ids, places, points, strict=True):
         result = wh.minimize(
-            wh.SquaredDistance(target.point),
+            wh.SquaredDistance(point),
             oracle,
-            rtol=rtol,
             max_seconds=max(end - time.monotonic(), 0.0),
-            exclude=None if target.atom is None else [target.atom],
+            exclude=[place] if exclude_self else None,
             names=names,
-            checkpoint=checkpoint,
             progress=True,
-            seed=seed,
+            **settings,
         )
-        yield Explanation(target.name, rows.name_rows(result), target.id)
+        yield Explanation(rows.names[i] if rows.names else str(i), rows.name_rows(result), i)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
 
 
-def print_explanation(console: Console, explanation: Explanation, top: int) -> None:
-    """Print a target, its distance, its atoms and the proof."""
-    result = explanation.result
-    why = "" if result.success else result.status.value
-    told = f"{explanation.distance:.6g}, proved gap {result.gap:.2g}, {result.support} atoms"
-    cost = f"{passes_text(result.passes)}, {seconds_text(result.seconds)}"
-    output.print_mixture(console, explanation.target, result.summary().tables[0], top, f"{told}, {cost}", why)
-
-
-def _document(explanation: Explanation) -> dict[str, object]:
-    document = explanation.result.summary().document()
-    return {"target": explanation.target, "distance": explanation.distance, **document}
-
-
-def _summary(done: Sequence[Explanation], wanted: int) -> str:
+def _sum_up(done: Sequence[Explanation], wanted: int) -> str:
     results = [explanation.result for explanation in done]
     proved = sum(result.success for result in results)
     support = np.mean([result.support for result in results])
@@ -235,41 +214,157 @@ def _summary(done: Sequence[Explanation], wanted: int) -> str:
     )
 
 
-def _join_weights(done: Sequence[Explanation]) -> Columns:
-    tables = [output.list_weights(explanation.result) for explanation in done]
-    targets = np.repeat([e.target for e in done], [e.result.support for e in done])
-    joined = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
-    return {"target": targets, **joined}
+def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequence[Explanation]) -> None:
+    """Write all weights, a picture of the gaps, and a page of all targets."""
+
+    def join_weights() -> Columns:
+        tables = [output.list_weights(each.result) for each in done]
+        targets = np.repeat([each.target for each in done], [each.result.support for each in done])
+        return {
+            "target": targets,
+            **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]},
+        }
+
+    def draw() -> Figure:
+        if len(done) == 1:
+            return done[0].result.plot(title=done[0].target)
+        named = _name_results(done)
+        shown = list(named)[: len(plot.COLOURS)]
+        count = f"all {len(named)}" if len(shown) == len(named) else f"the first {len(shown)} of {len(named)}"
+        curves = {name: trace_gap(named[name]) for name in shown}
+        return plot.draw_gaps(curves, title=f"proved gaps of {count} targets")
+
+    told = ", ".join(dict.fromkeys(each.target for each in done))
+    outputs.write(
+        done[0].result if len(done) == 1 else _name_results(done),
+        lambda path: write_table(path, join_weights()),
+        figure=draw,
+        plan=lambda: weigh_oracles(rows.atoms, *(each.result for each in done)),
+        title=f"{told}, explained",
+    )
 
 
-def _told(done: Sequence[Explanation]) -> Any:
-    """One result, or several by the names of their targets; who asks twice is told once."""
-    return done[0].result if len(done) == 1 else {name: each.result for name, each in _by_name(done).items()}
-
-
-def _by_name(done: Sequence[Explanation]) -> dict[str, Explanation]:
+def _name_results(done: Sequence[Explanation]) -> dict[str, Result]:
     """Each target once, by a name of its own: atoms that share one have their ids behind it."""
     targets = {each.id: each for each in done}
     shared = Counter(each.target for each in targets.values())
-    named: dict[str, Explanation] = {}
+    named: dict[str, Result] = {}
     for i, each in targets.items():
         name = each.target if shared[each.target] == 1 else f"{each.target} (#{i})"
         while name in named:  # another atom is called so
             name += " "
-        named[name] = each
+        named[name] = each.result
     return named
-
-
-def _draw(done: Sequence[Explanation]) -> Figure:
-    if len(done) == 1:
-        return done[0].result.plot(title=done[0].target)
-    named = _by_name(done)
-    shown = list(named)[: len(plot.COLOURS)]
-    count = f"all {len(named)}" if len(shown) == len(named) else f"the first {len(shown)} of {len(named)}"
-    curves = {name: trace_gap(named[name].result) for name in shown}
-    return plot.draw_gaps(curves, title=f"proved gaps of {count} targets")
 
 
 def trace_gap(result: Result) -> plot.Run:
     """Return the curve of a gap."""
     return plot.Run(result.trace.passes, result.trace.seconds, result.trace.gap)
+
+
+# ---------------------------------------------------------------- all points of a file
+
+
+class FileExplained(NamedTuple):
+    """Targets by name, and their mixtures."""
+
+    targets: Sequence[str]
+    result: ManyResult
+    names: Sequence[str] | None
+    table: dict[str, Any] | None = None
+
+    def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
+        """Write the files that are asked for, and print."""
+        targets = {"target": np.array(self.targets, np.str_)}
+        columns = {**targets, **self.result.to_columns()}
+        if summary is not None:
+            write_table(summary, columns)
+        mixtures = list_mixtures(self.result, targets, self.names, "weight")
+        outputs.write(self.result, lambda path: write_table(path, mixtures), names=self.names)
+        if not as_json:
+            self.print(top)
+            return
+        documents = []
+        for i, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
+            atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
+            success = STATUSES[self.result.codes[i]].success
+            documents.append({**dict(zip(columns, row, strict=True)), "success": success, "atoms": atoms})
+        output.print_json({"table": self.table, "targets": documents})
+
+    def _atoms(self, i: int) -> list[tuple[int, str | None, float]]:
+        """Id, name and weight of the atoms of a target, the largest first."""
+        here = slice(self.result.indptr[i], self.result.indptr[i + 1])
+        ids, weights = self.result.ids[here].tolist(), self.result.weights[here].tolist()
+        names = [None if self.names is None else self.names[id] for id in ids]
+        return list(zip(ids, names, weights, strict=True))
+
+    def print(self, top: int) -> None:
+        """Print the first targets with their atoms, and how many were proved."""
+        console, result = output.stdout(), self.result
+        for i in range(min(len(result), SHOWN)):
+            grid = grid_weights("", self._atoms(i), size=int(result.support[i]))
+            cost = f"{result.support[i]} atoms, {passes_text(float(result.passes[i]))}"
+            proof = f"{result.distance[i]:.6g}, proved gap {result.gap[i]:.2g}, {cost}"
+            print_mixture(console, self.targets[i], grid, top, proof, STATUSES[result.codes[i]])
+        if len(result) > SHOWN:
+            console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
+        support = result.support.mean() if len(result) else 0.0
+        console.print(
+            f"[bold]{result.verdict()}[/],"
+            f" {support:.3g} atoms each on average, {seconds_text(result.seconds)}"
+        )
+
+
+def list_mixtures(
+    result: ManyResult, places: dict[str, NDArray[Any]], names: Sequence[str] | None, weight: str
+) -> dict[str, NDArray[Any]]:
+    """Columns with one row per target and atom that has weight."""
+    which = np.repeat(np.arange(len(result)), result.support)
+    labels = np.array([""] if names is None else names, np.str_)
+    found = {name: column[which] for name, column in places.items()}
+    found |= {"id": result.ids, "name": labels[result.ids if names is not None else 0 * result.ids]}
+    return found | {weight: result.weights}
+
+
+def explain_file(rows: opt.NamedRows, file: str, *, exclude_self: bool, **options: Any) -> FileExplained:
+    """Explain all points of a file, one per row; `exclude_self`: point i is atom i, which is not used."""
+    atoms, names = rows.atoms, rows.names
+    if rows.table is not None and rows.table.ids is not None:
+        rule = "None where rows of ATOMS are left out: write them to a file of their own first"
+        require(options["out"] is None, "--save", rule, options["out"])
+    points = _read_points(file, rows, skip=bool(options["skip"]))
+    n, d = atoms.shape
+    if points.ndim != 2 or points.shape[1] != d:
+        got = points.shape[1] if points.ndim == 2 else f"shape {points.shape}"
+        raise ValueError(f"`--targets` must have {d} columns, as the atoms. Got {got} in {file}.")
+    m = len(points)
+    if exclude_self and m != n:
+        rule = f"come with {n:,} targets, row i being atom i"
+        raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
+    with opt.name_options(targets="--targets", out="--save", **{"skip=True": "--skip"}):
+        result = wh.minimize_many(
+            points, atoms, exclude=np.arange(m)[:, None] if exclude_self else None, progress=True, **options
+        )
+    kept = rows.kept_names if exclude_self else None
+    called = [str(i) for i in range(m)] if kept is None else kept
+    return FileExplained(called, rows.name_rows(result), names, rows.describe())
+
+
+def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any] | FileRows:
+    """Points of a file: by the names of the columns that count, where both have names.
+
+    A row with missing values is refused, or nan, which is passed over.
+    """
+    if rows.table is None or not file.lower().endswith(NAMED):
+        return opt.read_points(file)
+    source = open_table(file)
+    counted = {column.name for column in rows.table.columns}
+    if isinstance(source, ArrayTable) or not counted <= set(source.names):
+        return opt.read_points(file)
+    plan = EncodingPlan(missing=Missing.DROP, like=rows.table.columns, called="--targets")
+    table = encode_source(source, plan)
+    if not skip:
+        opt.require_complete(table, "--targets", "pass over such rows with --skip, or fill them in the file")
+    points = np.full((table.report.rows, table.shape[1]), np.nan, table.dtype)
+    points[slice(None) if table.ids is None else table.ids] = table.take(np.arange(table.shape[0]))
+    return points

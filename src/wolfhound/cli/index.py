@@ -1,11 +1,11 @@
-"""`wolfhound index`: build an index of atoms, say what one is, check it."""
+"""`wolfhound index`: build an index of atoms, ask it, keep it up to date, say what it is, check it."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,34 +14,52 @@ import numpy as np
 from typer import Argument, Exit, Typer
 
 import wolfhound as wh
-from wolfhound import store
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli import _places as places
-from wolfhound.cli import index_edits
-from wolfhound.cli._frame import Command, Commands
+from wolfhound.cli._app import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.core import Atoms, Hits, Ids, Oracle, Vector
-from wolfhound.display import read_rows, show_progress
+from wolfhound.core.contracts import Atoms, Hits, Ids, Oracle, Vector
+from wolfhound.core.progress import read_count, read_rows, show_progress
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.text import bytes_text, passes_text, seconds_text
+from wolfhound.core.validate import memory, require
+from wolfhound.data import store
+from wolfhound.data.atoms import check_finite
+from wolfhound.data.readers import read_names
+from wolfhound.data.writers import TABLES, npz_bytes, write_atoms, write_file, write_table
+from wolfhound.oracles.asking import join
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
-from wolfhound.stopwatch import time_solving
-from wolfhound.text import bytes_text, seconds_text
-from wolfhound.validate import memory, require
+from wolfhound.show.markup import Field, Summary
 
 if TYPE_CHECKING:
-    from wolfhound.planning.choose import Choice
+    from wolfhound.planning.plan import Choice
 
 app = Typer(cls=Commands, no_args_is_help=True, help="Build, ask, edit, describe and check indexes of atoms.")
-for run in (index_edits.query, index_edits.append, index_edits.remove):
-    app.command(cls=Command)(run)
-
 
 _QUERIES = 10_000
 _AUTO = "auto"
 _SAMPLE = 1024
 """Atoms whose combinations are the queries of a check."""
 
+_TOGETHER = 1024
+"""Queries that are asked between two looks at how far it is."""
+
+_SHOWN = 10
+"""Queries that are printed."""
+
 Saved = Annotated[Path, Argument(metavar="INDEX", help="Where the index was saved.")]
+OutFile = Annotated[
+    Path | None,
+    option(
+        "Where to save the index; INDEX itself, whole or not at all, if not given.",
+        "-o",
+        "--out",
+        metavar="FILE",
+    ),
+]
+WriteAtoms = Annotated[
+    Path | None, opt.file_output("Write its atoms, all that there are now: .npy.", "--write-atoms")
+]
 
 
 # ---------------------------------------------------------------- build
@@ -87,7 +105,7 @@ def build(
 
     wolfhound index build "part-*.npy" -o codes --kind int8-file
     """
-    places.check_saved(out, "--out", "an index", SAVED_AS)
+    opt.check_saved(out, "--out", "an index", SAVED_AS)
     if kind != _AUTO:
         _check_kind(kind, queries, ratio)
     rows, wish = opt.open_atoms(atoms), 1.0 if ratio is None else ratio
@@ -100,12 +118,10 @@ def build(
         savable=True,
         max_memory=limit if kind == _AUTO else None,
     )
-    if kind != _AUTO and limit is not None:
-        _check_memory(choice, kind, limit)
     if kind == _AUTO and not as_json:
         output.print_plain(f"{choice}\n")
-    if kind != _AUTO and ratio is not None:
-        _check_ratio(choice, kind, ratio)
+    if kind != _AUTO:
+        _check_limits(choice, kind, limit, ratio)
     chosen = INDEXES[choice.chosen.name if kind == _AUTO else kind]
     begin = time.perf_counter()
     row = rows.shape[1] * rows.dtype.itemsize
@@ -116,7 +132,7 @@ def build(
     seconds = time_solving(begin)
     built = {"kind": chosen.name, "bytes": index.nbytes, "seconds": seconds, "path": str(out)}
     text = f"{chosen.title}, {bytes_text(index.nbytes)}, {seconds_text(seconds)}: {out}"
-    output.show(as_json, lambda: built, lambda: output.print_plain(text))
+    output.tell_record(as_json, built, text)
 
 
 def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
@@ -129,19 +145,222 @@ def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
             raise ValueError(f"`--{given}` must not be given with --kind {name}. Got {value}.")
 
 
-def _check_memory(choice: Choice, name: str, limit: float) -> None:
-    """Refuse an index that takes more than it may."""
+def _check_limits(choice: Choice, name: str, limit: float | None, ratio: float | None) -> None:
+    """Refuse an index that takes more memory than it may, or does not reach a ratio; 1 is any."""
     for each in choice.options:
-        rule = f"at least {bytes_text(each.nbytes)} for --kind {name} and these atoms; int8-file needs none"
-        require(each.name != name or each.nbytes <= limit, "--max-memory", rule, bytes_text(limit))
-
-
-def _check_ratio(choice: Choice, name: str, ratio: float) -> None:
-    """Refuse a ratio that an index does not reach; 1 stands for its default settings."""
-    for each in choice.options:
-        if each.name == name and each.objection and ratio < 1.0:
+        if each.name == name:
+            needed = bytes_text(each.nbytes)
+            rule = f"at least {needed} for --kind {name} and these atoms; int8-file needs none"
+            require(limit is None or each.nbytes <= limit, "--max-memory", rule, bytes_text(limit or 0.0))
             reach = f"at most {each.ratio:.2f} for --kind {name} and these atoms"
-            raise ValueError(f"`--ratio` must be {reach}. Got {ratio}.")
+            require(not each.objection or ratio is None or ratio >= 1.0, "--ratio", reach, ratio)
+
+
+# ---------------------------------------------------------------- query
+
+
+@app.command(cls=Command)
+def query(
+    path: Saved,
+    atoms: opt.AtomsFile,
+    queries: Annotated[
+        str, Argument(metavar="QUERIES", help="Directions to maximise, one per row; files as for ATOMS.")
+    ],
+    k: Annotated[int, option("Answers per query.", "-k", min=1)] = 10,
+    out: Annotated[
+        Path | None,
+        opt.file_output(
+            "Write all answers: .csv, .json, .npy or .parquet, one per row; .npz, arrays.", "-o", "--out"
+        ),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Ask a saved index for the k atoms of largest inner product with each query.
+
+    Bounds are proved, or inf where the index proves nothing.
+
+    Examples
+    --------
+    wolfhound index query codes atoms.npy queries.npy -k 10 -o hits.csv
+
+    wolfhound index query codes atoms.npy queries.npy -k 3 --json
+    """
+    opt.check_file(out, "--out", (*TABLES, ".npz"))
+    opt.check_files(atoms, queries, "QUERIES")
+    rows = opt.open_atoms(atoms)
+    asked = opt.open_atoms(queries)
+    d = rows.shape[1]
+    require(asked.shape[1] == d, "QUERIES", f"rows of {d} numbers, as the atoms", asked.shape[1])
+    kind, index = find_saved(path), load_index(path, rows)
+    begin = time.perf_counter()
+    hits = _ask(index, asked, k)
+    seconds = time_solving(begin)
+    if out is not None and out.suffix.lower() == ".npz":
+        write_file(out, npz_bytes({"ids": hits.ids, "scores": hits.scores, "bounds": hits.bounds}))
+    elif out is not None:
+        numbers, ranks = found = np.nonzero(hits.ids >= 0)  # places that were not filled are left out
+        columns = {"query": numbers, "rank": ranks + 1, "id": hits.ids[found], "score": hits.scores[found]}
+        write_table(out, {**columns, "bound": hits.bounds[numbers]})
+    if not as_json:
+        _print_hits(hits, seconds)
+        return
+    document = {"kind": kind.name, "queries": len(hits.ids), "k": hits.ids.shape[1], "seconds": seconds}
+    document |= {"passes": hits.passes, "scored": int(hits.scored.sum())}
+    answers = [
+        {
+            "query": i,
+            "bound": float(bound),
+            "ids": ids[ids >= 0].tolist(),
+            "scores": scores[ids >= 0].tolist(),
+        }
+        for i, (ids, scores, bound) in enumerate(zip(hits.ids, hits.scores, hits.bounds, strict=True))
+    ]
+    output.print_json(document | {"hits": answers})
+
+
+def _ask(index: Oracle, asked: Atoms, k: int) -> Hits:
+    """Ask all queries, and show how many were answered."""
+    m, parts = asked.shape[0], []
+    with show_progress(True, read_count("queries", m)) as hear:
+        for first, block in asked.blocks(_TOGETHER):
+            check_finite(block, first, "QUERIES")
+            parts.append(index.query(block, k=k))
+            if hear is not None:
+                hear(first + len(block))
+    return join(parts)
+
+
+def _print_hits(hits: Hits, seconds: float) -> None:
+    """Print the answers to the first few queries."""
+    table, m = output.make_table(), len(hits.ids)
+    for name in ("query", "bound", "best atoms, with their scores"):
+        table.add_column(name)
+    for i in range(min(m, _SHOWN)):
+        pairs = zip(hits.ids[i, :5], hits.scores[i, :5], strict=True)
+        best = ", ".join(f"{atom} ({score:.6g})" for atom, score in pairs if atom >= 0)
+        table.add_row(str(i), f"{hits.bounds[i]:.6g}", output.plain(best))
+    console = output.stdout()
+    console.print(table)
+    more = f", the first {_SHOWN} are shown" if m > _SHOWN else ""
+    cost = f"{seconds_text(seconds)}, {passes_text(hits.passes)}"
+    console.print(f"{m:,} queries{more}: {cost}", soft_wrap=True)
+
+
+# ---------------------------------------------------------------- append and remove
+
+
+@app.command(cls=Command)
+def append(
+    path: Saved,
+    atoms: opt.AtomsFile,
+    rows: Annotated[str, Argument(metavar="ROWS", help="Rows to add behind the atoms; files as for ATOMS.")],
+    out: OutFile = None,
+    write: WriteAtoms = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Add rows to a saved index; their ids follow those of the atoms.
+
+    From then on its atoms are ATOMS followed by ROWS: give both, with a comma between, or the
+    file of --write-atoms, which must be given where both do not open together. int8 and lsh are built
+    anew; clusters keep their centres until it pays to train them anew.
+
+    Examples
+    --------
+    wolfhound index append codes atoms.npy new.npy
+
+    wolfhound index query codes atoms.npy,new.npy queries.npy
+
+    wolfhound index append codes atoms.npy new.npy -o codes2 --write-atoms all.npy
+    """
+    _check_places(out, write)
+    index, added = _open(path, opt.open_atoms(atoms)), opt.open_atoms(rows)
+    opt.check_files(atoms, rows, "ROWS")
+    edit = _apply("adding rows", index, lambda: index.append(added))
+    where = f"{atoms},{rows}" if write is None else str(write)
+    opens = write is not None or _opens(where, edit.index.atoms)
+    require(opens, "--write-atoms", f"given: {where} does not open as the atoms of the new index", "none")
+    edit.keep(path if out is None else out, write, where, as_json=as_json)
+
+
+def _opens(where: str, atoms: Atoms) -> bool:
+    """Whether a text opens as these atoms."""
+    try:
+        return store.are_same(atoms, opt.open_atoms(where))
+    except (ValueError, TypeError, OSError):
+        return False
+
+
+@app.command(cls=Command)
+def remove(
+    path: Saved,
+    atoms: opt.AtomsFile,
+    ids: Annotated[
+        list[str] | None, option("Ids to remove, such as 3,17; may be repeated.", metavar="IDS")
+    ] = None,
+    ids_file: Annotated[str | None, option("A file of ids to remove, one per line.", metavar="FILE")] = None,
+    out: OutFile = None,
+    write: WriteAtoms = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Remove atoms from a saved index; those behind them move up, and so do their ids.
+
+    From then on its atoms are ATOMS without these rows: --write-atoms writes them.
+
+    Examples
+    --------
+    wolfhound index remove codes atoms.npy --ids 3,17 --write-atoms kept.npy
+
+    wolfhound index remove codes atoms.npy --ids-file gone.txt -o codes2 --write-atoms kept.npy
+    """
+    _check_places(out, write)
+    given = opt.split(ids or []) if ids_file is None else [*opt.split(ids or []), *read_names(ids_file)]
+    gone = opt.parse_ids(given, "--ids", "ids of atoms, such as 3,17")
+    require(bool(gone), "--ids", "at least one id, here or in --ids-file", "none")
+    index = _open(path, opt.open_atoms(atoms))
+    edit = _apply("removing rows", index, lambda: index.remove(np.array(gone)))
+    left = f"{atoms} without the rows that were removed" if write is None else str(write)
+    edit.keep(path if out is None else out, write, left, as_json=as_json)
+
+
+def _check_places(out: Path | None, write: Path | None) -> None:
+    opt.check_saved(out, "--out", "an index", SAVED_AS)
+    opt.check_file(write, "--write-atoms", [".npy"])
+
+
+def _open(path: Path, atoms: Atoms) -> Any:
+    """Load an index that can be edited."""
+    index = load_index(path, atoms)
+    rule = "an index that can be edited, int8, clusters or lsh; build others again"
+    require(hasattr(index, "append"), "INDEX", rule, find_saved(path).name)
+    return index
+
+
+class _Edit(NamedTuple):
+    """The index after an edit, how many atoms it had, and how long that took."""
+
+    index: Any
+    before: int
+    seconds: float
+
+    def keep(self, target: Path, write: Path | None, where: str, *, as_json: bool) -> None:
+        """Write the atoms, then the index, and say what there is now, and of which atoms."""
+        # Whenever that is cut short, what is there fits together.
+        if write is not None:
+            write_atoms(write, self.index.atoms)
+        self.index.save(target)
+        kind, n, size = find_saved(target), self.index.atoms.shape[0], self.index.nbytes
+        record = {"kind": kind.name, "atoms": n, "before": self.before, "bytes": size}
+        record |= {"seconds": self.seconds, "path": str(target), "atoms_file": where}
+        cost = f"{bytes_text(size)}, {seconds_text(self.seconds)}"
+        text = f"{kind.title}, {self.before:,} -> {n:,} atoms, {cost}: {target}"
+        output.tell_record(as_json, record, f"{text}\nIts atoms are now {where}.")
+
+
+def _apply(text: str, index: Any, run: Callable[[], Any]) -> _Edit:
+    """Edit an index, and show what is done."""
+    begin = time.perf_counter()
+    with show_progress(True, read_rows(text)):
+        return _Edit(run(), index.atoms.shape[0], time_solving(begin))
 
 
 # ---------------------------------------------------------------- info
@@ -155,25 +374,23 @@ def info(path: Saved, as_json: opt.Json = False) -> None:
     --------
     wolfhound index info codes
     """
-    kind = find_saved(path)
-    stored = store.load(path, SAVED_AS)
+    kind, stored = find_saved(path), store.load(path, SAVED_AS)
     nbytes = sum(array.nbytes for array in stored.arrays.values())
     made_from = [dict(zip(("n", "d", "dtype", "digest"), part, strict=True)) for part in stored.fingerprint]
-    if as_json:
-        document = {"kind": kind.name, "format": f"{store.FORMAT} {store.VERSION}", "bytes": nbytes}
-        output.print_json({**document, "params": stored.params, "atoms": made_from})
-        return
-    none = "none: loading proves all codes"
-    parts = [f"{n:,} x {d:,} {kind}, fingerprint {known or none}" for n, d, kind, known in stored.fingerprint]
-    fields = [
-        ("kind", f"{kind.name}, {kind.title}"),
-        ("format", f"{store.FORMAT} {store.VERSION}"),
-        ("size", bytes_text(nbytes)),
-        *(("atoms", text) for text in parts),
-        ("parameters", ""),
-        *((f"  {name}", str(value)) for name, value in _flatten(stored.params)),
-    ]
-    output.print_fields(output.stdout(), fields)
+    none, form = "none: loading proves all codes", f"{store.FORMAT} {store.VERSION}"
+    fields = (
+        Field("kind", f"{kind.name}, {kind.title}", {"kind": kind.name}),
+        Field("format", form, {"format": form}),
+        Field("size", bytes_text(nbytes), {"bytes": nbytes}),
+        Field("parameters", values={"params": stored.params, "atoms": made_from}),
+        *(
+            Field("atoms", f"{n:,} x {d:,} {dtype}, fingerprint {known or none}")
+            for n, d, dtype, known in stored.fingerprint
+        ),
+        Field("parameters", "as it was built"),
+        *(Field(f"  {name}", str(value)) for name, value in _flatten(stored.params)),
+    )
+    output.tell(Summary("", fields), as_json)
 
 
 def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -224,14 +441,22 @@ def check(
     try:
         kind, index = find_saved(path), load_index(path, rows)
     except store.StoreError as error:
-        wrong = f"[bold red]WRONG[/] {output.plain(str(error))}"
-        refusal = {"passed": False, "faults": [str(error)]}
-        output.show(as_json, lambda: refusal, lambda: output.stdout().print(wrong, soft_wrap=True))
-        raise Exit(1) from None
-    found = _compare(kind, index, queries, seed)
-    document = {"passed": not found.faults, **found._asdict()}
-    output.show(as_json, lambda: document, lambda: _print_checked(found, queries))
-    raise Exit(1 if found.faults else 0)
+        told, faults = (
+            Summary("", (Field("", values={"passed": False, "faults": [str(error)]}),)),
+            [str(error)],
+        )
+        right = ""
+    else:
+        found = _compare(kind, index, queries, seed)
+        told, faults = _describe_check(found, queries), found.faults
+        right = f"all {'answers' if found.exact else 'scores'} are right"
+    output.tell(told, as_json)
+    if not as_json:
+        for fault in faults:
+            output.stdout().print(f"[bold red]WRONG[/] {output.plain(fault)}", soft_wrap=True)
+        if not faults:
+            output.print_plain(f"Intact, made from these atoms, and {right}.")
+    raise Exit(1 if faults else 0)
 
 
 def _compare(kind: IndexKind, index: Oracle, size: int, seed: int) -> Checked:
@@ -244,39 +469,31 @@ def _compare(kind: IndexKind, index: Oracle, size: int, seed: int) -> Checked:
     wrong = find_faults(index.atoms, sample.queries, hits, truth, exact=exact)
     if exact and not np.isfinite(hits.bounds).all():
         wrong.append("an answer is not proved")
-    ratios = sample.ratios(hits, truth)
+    ratios, alone = sample.ratios(hits, truth), []
+    for query in sample.queries:
+        begin = time.perf_counter()
+        index.query(query[None])
+        alone.append(time_solving(begin))
     return Checked(
         kind=kind.name,
         exact=exact,
         ratio=float(ratios.mean()),
         ratio_p10=float(np.quantile(ratios, 0.1)),
-        seconds=statistics.median(_alone(index, query[None]) for query in sample.queries),
+        seconds=statistics.median(alone),
         scan_seconds=scan_seconds,
         faults=wrong,
     )
 
 
-def _alone(index: Oracle, query: np.ndarray[Any, Any]) -> float:
-    begin = time.perf_counter()
-    index.query(query)
-    return time_solving(begin)
-
-
-def _print_checked(found: Checked, size: int) -> None:
-    console = output.stdout()
-    fields = [
-        ("kind", found.kind),
-        ("answers", "exact, with proof" if found.exact else "approximate, without proof"),
-        ("ratio", f"mean {found.ratio:.4f}, 10th percentile {found.ratio_p10:.4f}"),
-        ("time", f"{seconds_text(found.seconds)} per query, alone"),
-        ("Scan", f"{seconds_text(found.scan_seconds)} for all {size:,} queries, in one pass"),
-    ]
-    output.print_fields(console, fields)
-    for fault in found.faults:
-        console.print(f"[bold red]WRONG[/] {output.plain(fault)}")
-    if not found.faults:
-        right = "answers are" if found.exact else "scores are"
-        console.print(f"Intact, made from these atoms, and all {right} right.")
+def _describe_check(found: Checked, size: int) -> Summary:
+    fields = (
+        Field("kind", found.kind, {"passed": not found.faults, **found._asdict()}),
+        Field("answers", "exact, with proof" if found.exact else "approximate, without proof"),
+        Field("ratio", f"mean {found.ratio:.4f}, 10th percentile {found.ratio_p10:.4f}"),
+        Field("time", f"{seconds_text(found.seconds)} per query, alone"),
+        Field("Scan", f"{seconds_text(found.scan_seconds)} for all {size:,} queries, in one pass"),
+    )
+    return Summary("", fields)
 
 
 # ---------------------------------------------------------------- whether answers are right

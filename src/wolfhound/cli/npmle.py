@@ -4,22 +4,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typer import Argument, Exit
+from typer import Argument
 
 import wolfhound as wh
-from wolfhound._arrow import Kind
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.core import Ids, Vector
-from wolfhound.encoding import EncodingPlan, Missing, Table, encode_source, read_column, read_texts
-from wolfhound.tables import ArrayTable, open_table
-from wolfhound.validate import require
-from wolfhound.writers import find_free, write_table
+from wolfhound.core.contracts import Ids, Vector
+from wolfhound.core.validate import require
+from wolfhound.data.encoding import (
+    EncodingPlan,
+    Missing,
+    Table,
+    TableAtoms,
+    encode_source,
+    read_column,
+    read_texts,
+)
+from wolfhound.data.table_files import ArrayTable, open_table
+from wolfhound.data.tables import Kind, find_free
+from wolfhound.data.writers import write_table
 
 if TYPE_CHECKING:
     from wolfhound.mixtures.families import LikelihoodFamily
@@ -82,88 +90,55 @@ def npmle(
     """
     outputs = output.Outputs(out, save, picture, page).check("a mixture", "mixture")
     require(family in _SECOND, "family", f"one of {', '.join(sorted(_SECOND))}", repr(family))
-    table = _open_named(data)
-    given = {"--se": se, "--exposure": exposure, "--trials": trials}
-    beside = _find_second(table, family, given)
-    read = _read_columns(table, {"--x": x, _SECOND[family]: beside, "--weights": weights}, missing)
-    observed, second, counts = (read.get(flag) for flag in ("--x", _SECOND[family], "--weights"))
-    second = float(beside) if second is None else second
+    table = open_table(data)
+    if isinstance(table, ArrayTable):
+        raise ValueError("DATA must be a .csv or .parquet table. Got arrays without names.")
+    flag = _SECOND[family]
+    beside = _find_second(table, family, {"--se": se, "--exposure": exposure, "--trials": trials})
+    values, found = _read_columns(table, {"--x": x, flag: beside, "--weights": weights}, missing)
     fit = wh.npmle(
-        observed,
-        _make_family(family, second, df),
-        counts,
+        values["--x"],
+        _make_family(family, values[flag] if flag in values else float(beside), df),
+        values.get("--weights"),
         null=null,
         atol=atol,
         max_seconds=max_seconds,
         progress=True,
     )
-    outputs.write(
-        lambda path: write_table(path, _list_posterior(table, fit, x, read, level)), fit.save, figure=fit.plot
+    outputs.finish(
+        fit,
+        lambda path: write_table(path, _list_posterior(table, fit, x, found.ids, level)),
+        as_json=as_json,
+        notes=found.report.notes,
+        more={"dropped": found.report.rows - found.shape[0]},
     )
-    outputs.tell(fit)
-    told = fit.summary()
-    output.tell(told._replace(fields=(*told.fields, *read.notes)), as_json, dropped=read.dropped)
-    raise Exit(output.exit_code(fit))
 
 
-def _open_named(data: str) -> Table:
-    table = open_table(data)
-    if isinstance(table, ArrayTable):
-        raise ValueError("DATA must be a .csv or .parquet table. Got arrays without names.")
-    return table
-
-
-class _Columns(NamedTuple):
-    """What was read of a table: columns of the rows that are complete."""
-
-    values: dict[str, Vector]
-    ids: Ids
-    rows: int
-    notes: tuple[tuple[str, str], ...]
-
-    @property
-    def dropped(self) -> int:
-        """Rows that were left out."""
-        return self.rows - len(self.ids)
-
-    def get(self, flag: str) -> Any:
-        """The column of an option; None if it names none."""
-        return self.values.get(flag)
-
-    def spread(self, values: NDArray[Any]) -> Vector:
-        """Values of all rows, nan where one was left out."""
-        out = np.full(self.rows, np.nan)
-        out[self.ids] = values
-        return out
-
-
-def _read_columns(table: Table, flags: dict[str, str | None], missing: str) -> _Columns:
-    """Read the columns of numbers that options name, without rows in which one has no value."""
+def _read_columns(
+    table: Table, flags: dict[str, str | None], missing: str
+) -> tuple[dict[str, Vector], TableAtoms]:
+    """Return columns of numbers by the options that name them, and the rows in which each has a value."""
     require(
         missing in ("drop", "error"), "--missing", "one of drop, error: a mean is no observation", missing
     )
     # What is no column of --se and the like is a number; of the others, a mistake.
-    sure = {flag for flag in flags if flag in ("--x", "--weights")}
     named = {
         flag: name
         for flag, name in flags.items()
-        if name is not None and (flag in sure or name in table.names)
+        if name is not None and (flag in ("--x", "--weights") or name in table.names)
     }
     for flag, name in named.items():
         require(name in table.names, flag, f"a column among {', '.join(table.names)}", repr(name))
-    kinds = table.kinds
-    for flag, name in named.items():
-        what = f"a column of numbers; {name} holds {kinds[name].value}"
-        require(kinds[name] is Kind.NUMBER, flag, what, repr(name))
+        kind = table.kinds[name]
+        what = f"a column of numbers; {name} holds {kind.value}"
+        require(kind is Kind.NUMBER, flag, what, repr(name))
     wanted = list(dict.fromkeys(named.values()))
     with opt.name_options():
         found = encode_source(table, EncodingPlan(missing=Missing.DROP, called="DATA"), wanted)
     if missing == "error":
         opt.require_complete(found, "DATA", "leave such rows out with --missing drop")
     rows = found.take(np.arange(found.shape[0])).astype(np.float64)
-    values = {flag: np.ascontiguousarray(rows[:, wanted.index(name)]) for flag, name in named.items()}
-    ids = np.arange(found.report.rows) if found.ids is None else found.ids
-    return _Columns(values, ids, found.report.rows, found.report.notes)
+    return {flag: np.ascontiguousarray(rows[:, wanted.index(name)]) for flag, name in named.items()}, found
 
 
 def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str:
@@ -189,30 +164,28 @@ def _make_family(name: str, second: float | Vector, df: float | None) -> Likelih
     )
     from wolfhound.mixtures.families import FAMILIES  # noqa: PLC0415 - scipy and numba are slow to load
 
-    make = FAMILIES[name][0]
+    make = FAMILIES[name]
     family: LikelihoodFamily = make(second) if df is None else make(df, second)
     return family
 
 
 def _list_posterior(
-    table: Table, fit: MixtureFit, x: str, read: _Columns, level: float
+    table: Table, fit: MixtureFit, x: str, ids: Ids | None, level: float
 ) -> dict[str, NDArray[Any]]:
     """The texts of every row, its observation, and what the fit says of it; nan for rows left out."""
-    ends = fit.posterior_interval(level=level)
     texts = [name for name in table.texts if name != x]
     given: dict[str, NDArray[Any]] = {name: np.array(read_texts(table, name, "")) for name in texts}
-    given[x] = _read_observed(table, x)
+    # Also of rows that are left out because another value is missing.
+    values, missing = read_column(table, x)
+    given[x] = np.where(missing, np.nan, values.astype(np.float64))
+    ends = fit.posterior_interval(level=level)
     found = {
         "posterior_mean": fit.posterior_mean(),
         "low": ends[:, 0],
         "high": ends[:, 1],
         "lfsr": fit.lfsr(),
     }
-    added = {find_free(name, given, "npmle_"): read.spread(values) for name, values in found.items()}
+    added = {find_free(name, given, "npmle_"): np.full(len(values), np.nan) for name in found}
+    for column, known in zip(added.values(), found.values(), strict=True):
+        column[slice(None) if ids is None else ids] = known
     return {**given, **added}
-
-
-def _read_observed(table: Table, x: str) -> Vector:
-    """The observations of all rows, also of those left out because another value is missing."""
-    values, missing = read_column(table, x)
-    return np.where(missing, np.nan, values.astype(np.float64))

@@ -8,10 +8,10 @@ from typing import Annotated
 
 from typer import Argument
 
-from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
+from wolfhound.data import readers
 
 
 def plan(
@@ -58,8 +58,7 @@ def plan(
 
     wolfhound plan atoms.npy --json
     """
-    output.check_path(picture, "--plot", output.PICTURES)
-    output.check_page(page)
+    outputs = output.Outputs(picture=picture, page=page).check()
     from wolfhound.planning import plan as planning  # noqa: PLC0415 - numba
 
     found = planning.plan(
@@ -73,7 +72,8 @@ def plan(
         batch=batch,
         seed=seed,
     )
-    if picture is not None:
-        output.write_picture(picture, found.plot())
-    output.write_page(page, found)
-    output.show(as_json, found.to_dict, lambda: output.print_plain(str(found)))
+    outputs.write(found)
+    if as_json:
+        output.print_json(found.to_dict())
+    else:
+        output.print_plain(str(found))

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import numpy as np
-from typer import Argument, Exit, Typer
+from typer import Argument, Typer
 
-from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._frame import Command, Commands
+from wolfhound.cli._app import Command, Commands
 from wolfhound.cli._options import option
-from wolfhound.display import read_gap, show_progress
-from wolfhound.validate import number, require
-from wolfhound.writers import Columns, write_table
+from wolfhound.core.progress import read_gap, show_progress
+from wolfhound.core.validate import number, require
+from wolfhound.data import readers
+from wolfhound.data.writers import Columns, write_table
 
 if TYPE_CHECKING:
     from wolfhound.oracles.costs import Make
@@ -129,10 +129,7 @@ def solve(
             result = fwpo(model, callback=callback, **settings)
         else:
             result = sfwpo(model, ratio=ratio, callback=callback, **settings)
-    outputs.write(lambda path: write_table(path, _list_weights(result)), result.save, figure=result.plot)
-    outputs.tell(result)
-    output.tell(result.summary(), as_json)
-    raise Exit(output.exit_code(result))
+    outputs.finish(result, lambda path: write_table(path, _list_weights(result)), as_json=as_json)
 
 
 # ---------------------------------------------------------------- names and files -> objects
@@ -153,7 +150,7 @@ def _make_random(
 
 def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> ACMDP:
     from wolfhound.policy import ACMDP, AffineReward, AffineTransition, QuadraticReward  # noqa: PLC0415
-    from wolfhound.policy.tabular.rewards import Reward  # noqa: PLC0415
+    from wolfhound.policy.tabular.models import Reward  # noqa: PLC0415
 
     for name in ("reward", "transition"):
         if getattr(given, name) is None:
@@ -209,9 +206,6 @@ def _make_step(name: PolicyStepName) -> PolicyStep:
         PolicyStepName.PAPER: policy.PaperStep(),
     }
     return rules[name]
-
-
-# ---------------------------------------------------------------- output
 
 
 def _list_weights(result: TabularResult) -> Columns:

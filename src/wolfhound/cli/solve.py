@@ -9,20 +9,18 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from typer import Exit
-
 import wolfhound as wh
-from wolfhound import readers
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.core import INNER, Atoms, Method, Objective, Oracle, StepSize
+from wolfhound.core.contracts import INNER, Atoms, Method, Objective, Oracle, StepSize
+from wolfhound.data import readers
+from wolfhound.data.writers import write_table
 from wolfhound.methods.directions import Direction
-from wolfhound.result import Result
-from wolfhound.writers import write_table
+from wolfhound.solve.result import Result
 
 if TYPE_CHECKING:
-    from wolfhound.planning.choose import Choice
+    from wolfhound.planning.plan import Choice
 
 
 class ObjectiveName(StrEnum):
@@ -159,11 +157,13 @@ def solve(
             checkpoint=checkpoint,
             seed=seed,
         )
-    weights = output.list_weights(result)
-    outputs.write(lambda path: write_table(path, weights), result.save, figure=result.plot)
-    outputs.tell(result, lambda: weigh_oracles(rows, result))
-    output.tell(result.summary(), as_json, top=top)
-    raise Exit(output.exit_code(result))
+    outputs.finish(
+        result,
+        lambda path: write_table(path, output.list_weights(result)),
+        as_json=as_json,
+        top=top,
+        plan=lambda: weigh_oracles(rows, result),
+    )
 
 
 def weigh_oracles(atoms: Atoms, *results: Result) -> Choice:
@@ -178,7 +178,7 @@ def _open_oracle(path: str, atoms: Atoms, address: str | None) -> Iterator[Oracl
     if address is None:
         yield atoms
         return
-    from wolfhound import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
+    from wolfhound.oracles import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
 
     with cluster.shard(path, address=address) as oracle:
         yield oracle

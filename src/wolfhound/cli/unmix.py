@@ -9,17 +9,15 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typer import Argument, Exit
+from typer import Argument
 
 import wolfhound as wh
-from wolfhound.cli import _many as many
 from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
-from wolfhound.cli._named import check_files
 from wolfhound.cli._options import option
-from wolfhound.cli._places import check_run
+from wolfhound.cli.explain import list_mixtures
+from wolfhound.data.writers import TABLES, npy_bytes, write_file, write_table
 from wolfhound.many.result import ManyResult
-from wolfhound.writers import TABLES, npy_bytes, write_file, write_table
 
 
 def unmix(
@@ -65,13 +63,14 @@ def unmix(
     wolfhound unmix cube.npy --library spectra.npy --skip --save run --summary pixels.csv
     """
     outputs = output.Outputs(out, None, picture, page).check()
-    output.check_path(summary, "--summary", TABLES)
-    check_run(save, "--save")
+    opt.check_file(summary, "--summary", TABLES)
+    opt.check_run(save, "--save")
     if not cube.endswith(".npy"):
-        check_files(library, cube, "CUBE")
-    pixels = many.read_points(cube)
+        opt.check_files(library, cube, "CUBE")
+    pixels = opt.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
-    with many.name_mistakes(targets="CUBE", atoms="--library"):
+    named = {"targets": "`CUBE`", "atoms": "--library", "out": "--save", "skip=True": "--skip"}
+    with opt.name_options(**named):
         result = wh.minimize_many(
             pixels,
             spectra,
@@ -87,10 +86,13 @@ def unmix(
     if summary is not None:
         write_table(summary, {**_places(result), **result.to_columns()})
     title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
-    outputs.write(lambda path: _write_fractions(path, result, known), figure=lambda: result.plot(title=title))
-    outputs.tell(result, names=known)
-    output.tell(result.summary(), as_json)
-    raise Exit(many.exit_code(result))
+    outputs.finish(
+        result,
+        lambda path: _write_fractions(path, result, known),
+        as_json=as_json,
+        figure=lambda: result.plot(title=title),
+        names=known,
+    )
 
 
 def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None) -> None:
@@ -98,7 +100,7 @@ def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None
     if path.suffix.lower() == ".npy":
         write_file(path, npy_bytes(result.to_dense()))
         return
-    write_table(path, many.list_mixtures(result, _places(result), names, "fraction"))
+    write_table(path, list_mixtures(result, _places(result), names, "fraction"))
 
 
 def _places(result: ManyResult) -> dict[str, NDArray[Any]]:

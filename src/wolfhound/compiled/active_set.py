@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ints, Vector
-from wolfhound.jit import inlined, lean_fast_kernel, lean_kernel
+from wolfhound.compiled.jit import inlined, lean_fast_kernel, lean_kernel
+from wolfhound.core.contracts import Ints, Vector
 
 DEPENDENT = 1e-10
 """A pivot below this share of its diagonal: dependent."""
@@ -279,8 +279,9 @@ def advance(
     gain: float,
     bound: float,
     sign: int,
+    onward: bool,
 ) -> int:
-    """Free one atom, by exchange if it depends on the free ones; or, with label -1, descend.
+    """Free one atom, by exchange if it depends on the free ones; then descend, if `onward` or label -1.
 
     lines[ROW] holds its Gram entries with the free atoms. `square` is G_jj, `linear` its c less the
     pull of the other atoms at their cap, `gain` by how much its price is on the wrong side of mu
@@ -343,7 +344,9 @@ def advance(
         numbers[TOTAL] += 0.0 if sign > 0 else bound
         append(factor, lines, sizes, numbers, pivot, linear, 0.0 if sign > 0 else bound)
         sizes[STEPS] += 1
-        return 1
+        if not onward:
+            return 1
+        k = sizes[FREE]
     moved = 0
     while k > 0:
         shift = 0.0
@@ -387,8 +390,8 @@ def advance(
 # ---------------------------------------------------------------- a compiled loop over Gram rows
 
 
-PRICE, TERM, SHARE = range(3)
-"""Lines of numbers per atom in the type of the prices: price, c, and room for weights."""
+PRICE, SHARE = range(2)
+"""Lines of numbers per atom in the type of the prices: price, and room for weights."""
 
 STATE, SLOT, SPARE = range(3)
 """Lines of places per atom: how it is, which row of the prices it has; a stack of spare rows."""
@@ -399,8 +402,8 @@ AT_ZERO, IS_FREE, BARRED = range(3)
 LANES = 16
 """Columns of prices come in multiples of this."""
 
-SHUT = -1e30
-"""TERM of a barred atom and of the padding: its price is never least."""
+SHUT = -np.inf
+"""Entry of c of a barred atom and of the padding: its price is never least."""
 
 
 class GramState(NamedTuple):
@@ -412,7 +415,7 @@ class GramState(NamedTuple):
         All products in float64; or a line to work on, and rows whose products are made as atoms join.
     singles : (n or capacity + 1, wide)
         The same products in the type of the prices, of atom j in row ``marks[SLOT, j]``.
-    exact, quick, marks : (n,), (3, wide), (3, n)
+    linear, quick, marks : (wide,), (2, wide), (3, n)
         c; and per atom what `PRICE` and `STATE` say.
     fine, point : (wide,), (d,)
         Prices in float64, after those of `quick`; empty: none. With rows, sum w a.
@@ -423,7 +426,7 @@ class GramState(NamedTuple):
     gram: Vector
     singles: NDArray[Any]
     rows: Vector
-    exact: Vector
+    linear: Vector
     quick: NDArray[Any]
     marks: Ints
     fine: Vector
@@ -446,7 +449,7 @@ def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int)
     n, wide, c = max(len(rows), len(gram)), gram.shape[1], pad(capacity)
     marks = np.zeros((3, n), np.int64)
     marks[SLOT] = np.arange(n)
-    quick, fine = np.full((3, wide), SHUT, singles.dtype), np.zeros(wide)
+    linear, quick, fine = np.full(wide, SHUT), np.zeros((2, wide), singles.dtype), np.zeros(wide)
     # One block: how loops are run may depend on how far arrays are from each other.
     block = np.zeros((c + 10, c))
     factor, lines = block[:capacity], block[c + 1 : c + 10]
@@ -454,7 +457,7 @@ def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int)
     free = np.zeros(capacity, np.int64), np.zeros((2, capacity + 2), np.int64), np.zeros(5, np.int64)
     point = np.zeros(rows.shape[1])
     return GramState(
-        gram, singles, rows, np.zeros(n), quick, marks, fine, point, factor, lines, *free, np.zeros(5)
+        gram, singles, rows, linear, quick, marks, fine, point, factor, lines, *free, np.zeros(5)
     )
 
 
@@ -486,7 +489,7 @@ def add_rows(out: NDArray[Any], rows: NDArray[Any], at: Ints, weights: NDArray[A
 
 @lean_kernel
 def lowest(values: NDArray[Any]) -> int:
-    """Place of the least of 8 m numbers: eight chains, as a plain minimum is not vectorised."""
+    """Place of the least of 16 m numbers: eight chains, as a plain minimum is not vectorised."""
     r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = values[0]
     for i in range(0, len(values), 8):
         part = values[i : i + 8]
@@ -500,9 +503,14 @@ def lowest(values: NDArray[Any]) -> int:
         r7 = part[7] if part[7] < r7 else r7
     r0, r1, r2, r3 = min(r0, r4), min(r1, r5), min(r2, r6), min(r3, r7)
     least = min(min(r0, r1), min(r2, r3))  # noqa: PLW3301 - of two is quick to compile
-    for i in range(len(values)):
-        if values[i] == least:
-            return i
+    for i in range(0, len(values), LANES):
+        part, there = values[i : i + LANES], 0
+        for j in range(len(part)):
+            there += part[j] == least
+        if there > 0:
+            for j in range(len(part)):
+                if part[j] == least:
+                    return i + j
     return 0
 
 
@@ -524,7 +532,7 @@ def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes:
 
 @inlined
 def begin(state: GramState, n: int, alpha: float, total: float, ridge: float) -> None:
-    """Forget all free atoms; of n atoms, `exact`, `quick` and `marks` are the caller's. alpha 0: no sum."""
+    """Forget all free atoms; of n atoms, `linear` and `marks` are the caller's. alpha 0: no sum."""
     sizes, numbers = state.sizes, state.numbers
     sizes[FREE], sizes[GONE], sizes[STEPS], sizes[SPARES], sizes[ATOMS] = 0, 0, 0, 0, n
     numbers[ALPHA], numbers[TOTAL], numbers[RIDGE] = alpha, total, ridge
@@ -564,7 +572,7 @@ def walk(
     most, steps
         Most free atoms, and atoms that join.
     """
-    gram, singles, rows, exact, quick = state.gram, state.singles, state.rows, state.exact, state.quick
+    gram, singles, rows, linear, quick = state.gram, state.singles, state.rows, state.linear, state.quick
     marks, factor, lines, labels = state.marks, state.factor, state.lines, state.labels
     gone, sizes, numbers, fine = state.gone, state.sizes, state.numbers, state.fine
     summed, wide = numbers[ALPHA] > 0.0, (sizes[ATOMS] + LANES - 1) // LANES * LANES
@@ -581,16 +589,20 @@ def walk(
             pivot -= row[j] * row[j]
         if k < len(labels) and pivot > DEPENDENT * whole:
             lines[WEIGHT, k], lines[CAP, k], labels[k], marks[STATE, b] = weights[i], np.inf, b, IS_FREE
-            append(factor, lines, sizes, numbers, pivot, exact[b], 0.0)
+            append(factor, lines, sizes, numbers, pivot, linear[b], 0.0)
             total += weights[i]
         elif len(rows) > 0:
             marks[SPARE, sizes[SPARES]] = marks[SLOT, b]
             sizes[SPARES] += 1
     for i in range(sizes[FREE] if summed and total > 0.0 else 0):
         lines[WEIGHT, i] *= numbers[TOTAL] / total
-    last, finely = np.inf, False
+    prices, terms = quick[PRICE, :wide], linear[:wide]
+    last, finely, b, gain, diagonal, term = np.inf, False, -1, 0.0, 0.0, 0.0
     while True:
-        advance(factor, lines, labels, gone, sizes, numbers, -1, 0.0, 0.0, 0.0, 0.0, 1)
+        joined = sizes[STEPS]
+        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, True)
+        if b >= 0 and sizes[STEPS] == joined:  # it gains nothing
+            gone[0, 0], sizes[GONE] = b, 1
         for i in range(sizes[GONE]):  # who left, and whose row of prices is spare
             marks[STATE, gone[0, i]] = AT_ZERO
             if len(rows) > 0:
@@ -601,11 +613,10 @@ def walk(
         if k >= most or sizes[STEPS] >= steps:
             break
         for i in range(k):
-            bend += lines[WEIGHT, i] * exact[labels[i]]
+            bend += lines[WEIGHT, i] * linear[labels[i]]
         if not finely:
-            prices = quick[PRICE, :wide]
-            for j in range(wide):
-                prices[j] = -quick[TERM, j]
+            for j in range(len(prices)):
+                prices[j] = -terms[j]
             for i in range(k):  # nobody is gone here: places of the rows
                 quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], marks[SLOT, labels[i]]
             add_rows(prices, singles, gone[0, :k], quick[SHARE, :k])
@@ -616,7 +627,7 @@ def walk(
         else:
             if len(rows) == 0:
                 for j in range(wide):
-                    fine[j] = -exact[j] if j < sizes[ATOMS] else np.inf
+                    fine[j] = -terms[j]
                 add_rows(fine, gram, labels[:k], lines[WEIGHT, :k])
             else:
                 point = state.point
@@ -624,9 +635,7 @@ def walk(
                     point[j] = 0.0
                 add_rows(point, rows, labels[:k], lines[WEIGHT, :k])
                 for j in range(wide):
-                    fine[j] = dot(rows[j], point) - exact[j] if j < sizes[ATOMS] else np.inf
-            for j in range(sizes[ATOMS]):
-                fine[j] = np.inf if marks[STATE, j] == BARRED else fine[j]
+                    fine[j] = dot(rows[j], point) - terms[j] if j < sizes[ATOMS] else -SHUT
             for i in range(k):
                 fine[labels[i]] = mu
             b = lowest(fine[:wide])
@@ -639,15 +648,14 @@ def walk(
             # Of a matrix, a proof by its residual follows; rows on demand are priced finely once more here.
             if finely or len(fine) == 0 or (solved and len(rows) == 0):
                 break
-            last, finely = np.inf, True
+            last, finely, b = np.inf, True, -1
             continue
         last = value
         line = gram[fetch(gram, singles, rows, marks, sizes, b)]
         for i in range(k):
             row[i] = line[labels[i]]
         marks[STATE, b] = IS_FREE
-        if advance(factor, lines, labels, gone, sizes, numbers, b, line[b], exact[b], gain, np.inf, 1) == 0:
-            gone[0, 0], sizes[GONE] = b, 1
+        diagonal, term = line[b], linear[b]
 
 
 @lean_kernel

@@ -27,9 +27,9 @@ from wolfhound.compiled.active_set import (
     U,
     V,
 )
-from wolfhound.core import Ints, Matrix, Vector
-from wolfhound.rounding import UNIT
-from wolfhound.validate import matrix, require, vector
+from wolfhound.core.contracts import Ints, Matrix, Vector
+from wolfhound.core.rounding import UNIT
+from wolfhound.core.validate import matrix, require, vector
 
 PATIENCE = 4
 """Rounds in a row that need not lower the model: more is rounding."""
@@ -210,7 +210,7 @@ class Corral:
         state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
         pulled = float(self._pulled(cross[None], np.array([linear]))[0])
         self._lines[ROW, : self.size] = cross[: self.size]
-        how = kernels.advance(*state, label, square, pulled, gain, bound, sign)
+        how = kernels.advance(*state, label, square, pulled, gain, bound, sign, False)
         if how == 1:
             self._lines[LINEAR, self.size - 1] = linear
         return how
@@ -285,7 +285,7 @@ class Corral:
             Labels of the atoms that lost all weight, and whether any weight moved.
         """
         state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
-        moved = bool(kernels.advance(*state, -1, 0.0, 0.0, 0.0, 0.0, 1))
+        moved = bool(kernels.advance(*state, -1, 0.0, 0.0, 0.0, 0.0, 1, True))
         return self._note_gone(), moved
 
     def relinearize(self, linear: Vector) -> None:

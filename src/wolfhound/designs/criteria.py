@@ -1,20 +1,20 @@
-"""What makes a design good: D, A and I, and what the search and the proof need of them."""
+"""What makes a design good, D, A and I, in terms of any units; and which terms rows can tell apart."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias, final
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Atoms, AtomsLike, Matrix, Vector
-from wolfhound.progress import report_rows
-from wolfhound.rounding import SAFE, UNIT, gamma
-from wolfhound.threads import map_ordered
-from wolfhound.validate import require
+from wolfhound.core.contracts import Atoms, AtomsLike, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import SAFE, UNIT, gamma
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import require
+from wolfhound.data.atoms import as_atoms, block_rows, check_finite
 
 Terms: TypeAlias = Callable[[AtomsLike], Atoms]
 """Maps rows of factors to the terms of the model."""
@@ -27,6 +27,12 @@ _FAN = 4
 
 _LARGEST = 1e140
 """Terms of a region are smaller, and a column larger than its inverse, or zero: else QR may underflow."""
+
+SINGULAR = 1e-9
+"""Singular values below this share of the largest are none, columns having equal norms."""
+
+_SHOWN = 6
+"""Groups of aliased terms that an error names."""
 
 
 class Root(NamedTuple):
@@ -57,10 +63,7 @@ class DOptimal:
     (det M / det M*)^(1/d): 0.5 means twice as many runs for the same.
     """
 
-    @property
-    def name(self) -> str:
-        """D."""
-        return "D"
+    name: ClassVar[str] = "D"
 
     def find_root(self, candidates: Atoms, terms: Terms) -> Root:
         """None: the determinant."""
@@ -75,10 +78,7 @@ class AOptimal:
     Depends on the scale of the factors: models code theirs to [-1, 1].
     """
 
-    @property
-    def name(self) -> str:
-        """A."""
-        return "A"
+    name: ClassVar[str] = "A"
 
     def find_root(self, candidates: Atoms, terms: Terms) -> Root:
         """Return the identity."""
@@ -102,10 +102,7 @@ class IOptimal:
 
     region: AtomsLike | None = None
 
-    @property
-    def name(self) -> str:
-        """I."""
-        return "I"
+    name: ClassVar[str] = "I"
 
     def find_root(self, candidates: Atoms, terms: Terms) -> Root:
         """Return C with C C' = R, which may be singular."""
@@ -171,3 +168,72 @@ def _reduce(rows: Vector, tall: int) -> tuple[Vector, int]:
             rows = np.asarray(np.linalg.qr(padded, mode="r")).reshape(-1, d)
             depth += 1
         return np.asarray(np.linalg.qr(rows, mode="r")), depth
+
+
+# ---------------------------------------------------------------- units
+
+
+def scale_to_one(sizes: Vector) -> Vector:
+    """Powers of two that bring sizes to [1/2, 1), zeros apart: columns in any units, exactly.
+
+    Examples
+    --------
+    >>> scale_to_one(np.array([3.0, 0.0, 1e-3])).tolist()
+    [0.25, 1.0, 512.0]
+    """
+    return np.asarray(np.exp2(-np.frexp(sizes)[1].astype(np.float64)))
+
+
+def scale_root(root: Vector | None, scale: Vector) -> Vector | None:
+    """C of terms that were multiplied by powers of two, itself brought to size one: only ratios matter."""
+    if root is None:
+        return None
+    scaled = root * scale[:, None]
+    return np.asarray(scaled * scale_to_one(np.abs(scaled).max(initial=0.0)))
+
+
+# ---------------------------------------------------------------- rank
+
+
+class AliasedTerms(ValueError):
+    """Candidates cannot tell terms apart; `null` are (d, z) directions that no candidate has a part in."""
+
+    def __init__(self, null: Vector, names: Sequence[str]) -> None:
+        rule = "`model` must have terms that the candidates can tell apart."
+        super().__init__(f"{rule} Got {describe_aliases(null, names)}.")
+        self.null = null
+
+
+def find_null_space(rows: Matrix) -> Vector:
+    """(d, z) directions that no row has a part in, orthonormal."""
+    wide = rows.astype(np.float64)
+    sizes = np.sqrt((wide**2).sum(axis=0))
+    sizes[sizes == 0.0] = 1.0
+    triangle = np.linalg.qr(wide / sizes, mode="r")
+    _, values, turn = np.linalg.svd(triangle, full_matrices=True)
+    rank = int((values > SINGULAR * values.max(initial=0.0)).sum())
+    null = turn[rank:].T / sizes[:, None]
+    return np.asarray(np.linalg.qr(null)[0]) if null.size else np.empty((rows.shape[1], 0))
+
+
+def list_aliases(null: Vector, names: Sequence[str]) -> str:
+    """Groups of aliased terms, from a basis with few terms in each direction."""
+    basis = null.T.copy()
+    taken: list[int] = []
+    for row in range(len(basis)):  # Gauss and Jordan, largest pivots
+        free = np.abs(basis[row])
+        free[taken] = 0.0
+        pivot = int(free.argmax())
+        taken.append(pivot)
+        basis[row] /= basis[row, pivot]
+        others = np.arange(len(basis)) != row
+        basis[others] -= np.outer(basis[others, pivot], basis[row])
+    groups = [" ~ ".join(names[j] for j in np.flatnonzero(np.abs(each) > 1e-6).tolist()) for each in basis]
+    more = f"; and {len(groups) - _SHOWN} more" if len(groups) > _SHOWN else ""
+    return f"{'; '.join(groups[:_SHOWN])}{more}"
+
+
+def describe_aliases(null: Vector, names: Sequence[str]) -> str:
+    """Say how many groups of terms are aliased, and which."""
+    many = "group" if null.shape[1] == 1 else "groups"
+    return f"{null.shape[1]} {many} of aliased terms: {list_aliases(null, names)}"

@@ -8,36 +8,37 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound import validate
-from wolfhound.atoms import MappedAtoms, fingerprint, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
-from wolfhound.designs.criteria import Criterion, DOptimal, Root
+from wolfhound.core import validate
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
+from wolfhound.core.progress import Job, Reading, show_progress
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.data.atoms import MappedAtoms, fingerprint, finite_rows
+from wolfhound.data.encoding import Missing, TableAtoms, TableReport
+from wolfhound.designs.criteria import Criterion, DOptimal, Root, scale_root, scale_to_one
 from wolfhound.designs.exact import Pool, check_size
-from wolfhound.designs.factors import Column, FactorOptions, read_factors
-from wolfhound.designs.models import (
+from wolfhound.designs.factors import (
     MODELS,
+    Column,
     ModelLike,
     ModelSpec,
     TermMap,
     TermModel,
     map_terms,
     measure_coding,
+    name_columns,
+    read_factors,
 )
 from wolfhound.designs.newton import Task
-from wolfhound.designs.rank import complete_sample, draw_sample, scale_root, scale_to_one
 from wolfhound.designs.result import Design
-from wolfhound.designs.search import DesignState, Search
-from wolfhound.display import Job, Reading, show_progress
-from wolfhound.encoding import Missing, TableAtoms, TableReport
-from wolfhound.methods._begin import POOL
+from wolfhound.designs.search import DesignState, Search, complete_sample, draw_sample
+from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
-from wolfhound.solve import Limits, Outcome, drive
-from wolfhound.threads import one_blas_thread
+from wolfhound.solve.driver import Limits, Outcome, drive
 
 _LARGEST = 1e70
 """Terms are smaller, and larger than its inverse, or zero: their products must be numbers."""
@@ -126,19 +127,18 @@ def design(
     rng = validate.rng(seed)
     criterion = DOptimal() if criterion is None else criterion
     validate.kind(criterion, "criterion", "a criterion such as DOptimal()", "find_root", "name")
-    options = FactorOptions(columns, missing, numeric_only)
     with one_blas_thread():
-        terms = _prepare(candidates, model, rng, options)
+        read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)
+        terms = _prepare(candidates, model, rng, read)._replace(missing=missing)
         if terms.table is not None:
             exclude = terms.table.find_places(exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
-        past, given_table = _read_given(terms, given)
-        share = _weigh_given(len(past), runs)
-        sample = _draw(terms, past, banned, rng)
+        past, share, given_table = _read_given(terms, given, runs)
+        ids, sizes = _draw(terms, past, banned, rng)
         root = criterion.find_root(terms.rows, lambda value: terms.of(value, "region"))
-        aim = Aim(criterion.name, root, past, share, given_table)
-        search = _open_search(terms, aim, banned, sample, 1.0 - goal)
-    states = _run(search, sample.ids, terms.spec.terms, terms.passes + root.passes)
+        aim = _Aim(criterion.name, root, past, share, given_table)
+        search = _open_search(terms, aim, banned, sizes, 1.0 - goal)
+    states = _run(search, ids, terms.spec.terms, terms.passes + root.passes)
     with show_progress(progress, _read_state, callback) as hear:
         outcome = drive(states, goal=-math.log(goal), limits=limits, callback=hear, began=began)
     return _finish(terms, aim, outcome, search)
@@ -152,7 +152,7 @@ def _read_state(job: Job) -> Reading:
     return Reading(0.5, text)
 
 
-class Aim(NamedTuple):
+class _Aim(NamedTuple):
     """What is optimised, in the terms of the caller."""
 
     criterion: str
@@ -171,7 +171,7 @@ class _Candidates(NamedTuple):
     factors: Atoms
     rows: Atoms
     spec: ModelSpec
-    make: Callable[[Matrix], Matrix] | None  # factors to terms; None: they are the same
+    make: Callable[[Matrix], Matrix] | None = None  # factors to terms; None: they are the same
     passes: float = 0.0  # to prepare them
     oracle: Oracle | None = None  # the caller's
     missing: Missing = Missing.DROP
@@ -181,18 +181,15 @@ class _Candidates(NamedTuple):
         """What the candidates were, if that was a table."""
         return self.factors if isinstance(self.factors, TableAtoms) else None
 
-    def name_rows(self, pool: Pool) -> Pool:
-        """Candidates by the rows of the table that they are."""
-        return pool if self.table is None else pool._replace(ids=self.table.name_rows(pool.ids))
-
     def take(self, ids: Ids) -> Pool:
-        """Return candidates, in float64."""
+        """Return candidates in float64, by the rows of the table that they are."""
         rows, settings = self.rows.take(ids), self.factors.take(ids)
-        return Pool(ids, rows.astype(np.float64), settings.astype(np.float64))
+        named = ids if self.table is None else self.table.name_rows(ids)
+        return Pool(named, rows.astype(np.float64), settings.astype(np.float64))
 
     def read(self, value: AtomsLike, name: str) -> Atoms:
         """Other rows of the same factors."""
-        return read_factors(value, name, self.spec.columns, FactorOptions(missing=self.missing))[0]
+        return read_factors(value, name, self.spec.columns, missing=self.missing)[0]
 
     def of(self, value: AtomsLike, name: str) -> Atoms:
         """Terms of other rows of factors."""
@@ -203,7 +200,10 @@ class _Candidates(NamedTuple):
 
 
 def _prepare(
-    candidates: Oracle | AtomsLike, model: ModelLike, rng: np.random.Generator, options: FactorOptions
+    candidates: Oracle | AtomsLike,
+    model: ModelLike,
+    rng: np.random.Generator,
+    read: Callable[[AtomsLike, str], tuple[Atoms, tuple[Column, ...]]],
 ) -> _Candidates:
     """Read the candidates and apply the model."""
     if validate.is_oracle(candidates):
@@ -211,117 +211,92 @@ def _prepare(
         if rows is None or model is not None:
             what = "an oracle of forms such as FormScan(terms), without a model"
             raise TypeError(f"`candidates` must be {what}. Got {validate.describe(candidates)}.")
-        columns = tuple(Column(f"x{i}") for i in range(1, rows.shape[1] + 1))
-        return _Candidates(rows, rows, _name_terms(columns), None, oracle=candidates)
-    factors, columns = read_factors(candidates, "candidates", (), options)  # type: ignore[arg-type]
-    return _apply(factors, columns, model, rng)._replace(missing=options.missing)
-
-
-def _apply(
-    factors: Atoms, columns: tuple[Column, ...], model: ModelLike, rng: np.random.Generator
-) -> _Candidates:
+        return _Candidates(rows, rows, _name_terms(name_columns(rows.shape[1])), oracle=candidates)
+    factors, columns = read(candidates, "candidates")  # type: ignore[arg-type]
     if model is None:
         texts = [column.name for column in columns if column.levels]
         validate.require(not texts, "model", "given for categories, e.g. LinearModel()", f"None for {texts}")
-        return _Candidates(factors, factors, _name_terms(columns), None)
+        return _Candidates(factors, factors, _name_terms(columns))
     if isinstance(model, TermModel) and not isinstance(model, type):
         return _apply_model(factors, columns, model, rng)
+    return _apply_function(factors, columns, model)
+
+
+def _name_terms(columns: tuple[Column, ...]) -> ModelSpec:
+    return ModelSpec("terms", False, columns, tuple(column.name for column in columns))
+
+
+def _apply_function(
+    factors: Atoms, columns: tuple[Column, ...], model: Callable[[Matrix], Any]
+) -> _Candidates:
     validate.function(model, "model", "a model such as Quadratic(), or a function of rows")
     validate.require(not isinstance(model, type), "model", "a model such as Quadratic()", model)
     first = np.asarray(model(factors.take(np.arange(1))))
-    validate.require(
-        first.ndim == 2 and len(first) == 1, "model", "a function to one row of terms per row", first.shape
-    )
+    right, rule = first.ndim == 2 and len(first) == 1, "a function to one row of terms per row"
+    validate.require(right, "model", rule, first.shape)
     d = first.shape[1]
-    spec = ModelSpec("function", False, tuple(columns), tuple(f"t{i}" for i in range(1, d + 1)))
+    spec = ModelSpec("function", False, columns, tuple(f"t{i}" for i in range(1, d + 1)))
     return _Candidates(factors, map_terms(factors, model, d, factors.dtype), spec, model)
 
 
-def _name_terms(columns: Sequence[Column]) -> ModelSpec:
-    return ModelSpec("terms", False, tuple(columns), tuple(column.name for column in columns))
-
-
 def _apply_model(
-    factors: Atoms, columns: Sequence[Column], model: TermModel, rng: np.random.Generator
+    factors: Atoms, columns: tuple[Column, ...], model: TermModel, rng: np.random.Generator
 ) -> _Candidates:
     few = rng.integers(0, factors.shape[0], 1024)
     sample = finite_rows(factors, np.unique(few))
     coding, passes = measure_coding(factors, columns, sample, shift=model.intercept)
     make = TermMap(model, coding)
     kind = next((name for name, each in MODELS.items() if type(model) is each), "function")
-    numbers = coding.centre.tolist(), coding.half.tolist()
-    spec = ModelSpec(kind, model.intercept, tuple(columns), make.names, tuple(numbers[0]), tuple(numbers[1]))
+    centre, half = tuple(coding.centre.tolist()), tuple(coding.half.tolist())
+    spec = ModelSpec(kind, model.intercept, columns, make.names, centre, half)
     rows = map_terms(factors, make, len(make.names), factors.dtype)
     return _Candidates(factors, rows, spec, make, passes)
 
 
-def _read_all(atoms: Atoms) -> Vector:
-    return np.asarray(finite_rows(atoms, np.arange(atoms.shape[0])), np.float64)
-
-
-def _read_given(terms: _Candidates, given: AtomsLike | None) -> tuple[Vector, TableReport | None]:
-    """Terms of the given runs, and what became of their rows."""
+def _read_given(
+    terms: _Candidates, given: AtomsLike | None, runs: int | None
+) -> tuple[Vector, float, TableReport | None]:
+    """(g, d) terms of the given runs, their share in all, and what became of their rows."""
     if given is None:
-        return np.empty((0, terms.rows.shape[1])), None
-    rows = terms.read(given, "given")
-    report = rows.report if isinstance(rows, TableAtoms) else None
-    return _read_all(terms.of(rows, "given")), report
-
-
-def _weigh_given(given: int, runs: int | None) -> float:
-    """Share of the given runs in all."""
-    if not given:
-        return 0.0
+        return np.empty((0, terms.rows.shape[1])), 0.0, None
+    factors = terms.read(given, "given")
+    rows = terms.of(factors, "given")
+    past = np.asarray(finite_rows(rows, np.arange(rows.shape[0])), np.float64)
+    report = factors.report if isinstance(factors, TableAtoms) else None
+    if len(past) == 0:
+        return past, 0.0, report
     if runs is None:
         raise ValueError("`runs` must be given with `given`: how many more runs are planned. Got None.")
-    return given / (given + check_size(runs))
+    return past, len(past) / (len(past) + check_size(runs)), report
 
 
 # ---------------------------------------------------------------- the search
 
 
-class Scale:
-    """Multiplies columns by powers of two: exact, and it can be pickled."""
-
-    def __init__(self, factors: Vector) -> None:
-        self.factors = factors
-
-    def __call__(self, rows: Matrix) -> Vector:
-        """(r, d) in float64."""
-        return np.asarray(rows * self.factors)
-
-
-class _FirstRead(NamedTuple):
-    """Candidates that are read first, and how large each term is there; 1 if it is zero."""
-
-    ids: Ids
-    sizes: Vector
-
-
-def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generator) -> _FirstRead:
-    ids = draw_sample(terms.rows, banned, rng)
+def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generator) -> tuple[Ids, Vector]:
+    """Candidates that are read first, and (d,) how large each term is there; 1 if it is zero."""
+    ids = draw_sample(terms.rows.shape[0], banned, rng)
     validate.require(len(ids) > 0, "exclude", "fewer than all candidates", f"{len(banned):,} ids")
     rows = finite_rows(terms.rows, ids[:POOL]).astype(np.float64)
     sizes = np.abs(np.concatenate([rows, given])).max(axis=0)
     sizes[sizes == 0.0] = 1.0
     small, large = float(sizes.min()), float(sizes.max())
     rule = f"rows of terms between {1.0 / _LARGEST:g} and {_LARGEST:g} in size; scale them"
-    validate.require(
-        large < _LARGEST and small > 1.0 / _LARGEST, "candidates", rule, f"{small:g} .. {large:g}"
-    )
-    return _FirstRead(ids, sizes)
+    right = large < _LARGEST and small > 1.0 / _LARGEST
+    validate.require(right, "candidates", rule, f"{small:g} .. {large:g}")
+    return ids, sizes
 
 
-def _open_search(terms: _Candidates, aim: Aim, banned: Ids, sample: _FirstRead, goal: float) -> Search:
+def _open_search(terms: _Candidates, aim: _Aim, banned: Ids, sizes: Vector, goal: float) -> Search:
     """Scale the terms if they must be."""
-    scale = scale_to_one(sample.sizes)
+    scale = scale_to_one(sizes)
     rows, oracle = terms.rows, terms.oracle
     near = 2.0**-_FAR < scale.min() and scale.max() < 2.0**_FAR
     moderate = near and scale.max() < _SPREAD * scale.min()
     if oracle is not None or moderate:
         scale = np.ones_like(scale)
     else:
-        rows = MappedAtoms(rows, Scale(scale), len(scale))
+        rows = MappedAtoms(rows, partial(np.multiply, scale), len(scale))  # can be pickled
     given = aim.given * scale
     root = scale_root(aim.root.matrix, scale)
     return Search(
@@ -348,16 +323,16 @@ def _harvest(terms: _Candidates, search: Search, matrix: Vector, k: int) -> Pool
     """Return the candidates with the largest x'Bx, by one pass."""
     scale = search.scale
     best = survey(search.oracle, matrix / np.outer(scale, scale), k, search.exclude).ids
-    return terms.name_rows(terms.take(best))
+    return terms.take(best)
 
 
-def _finish(terms: _Candidates, aim: Aim, outcome: Outcome[DesignState], search: Search) -> Design:
+def _finish(terms: _Candidates, aim: _Aim, outcome: Outcome[DesignState], search: Search) -> Design:
     """Collect what was found, in the terms of the caller."""
     state = outcome.last
     order = np.lexsort((state.ids, -state.weights))
     ids, weights = state.ids[order], state.weights[order]
     pool = np.concatenate([ids, np.setdiff1d(state.near, ids)])
-    pool, rows, settings = terms.name_rows(terms.take(pool))
+    pool, rows, settings = terms.take(pool)
     ids = pool[: len(ids)]
     k, g = len(ids), max(len(aim.given), 1)
     task = Task(None, aim.given.T @ aim.given / g, aim.share)

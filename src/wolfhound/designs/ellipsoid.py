@@ -10,20 +10,20 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from wolfhound import validate
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.core import validate
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.core.rounding import TINY, UNIT, gamma, is_rounding, length
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.text import seconds_text
+from wolfhound.data.atoms import as_atoms
+from wolfhound.designs.criteria import AliasedTerms, list_aliases, scale_to_one
 from wolfhound.designs.design import design
-from wolfhound.designs.models import map_terms, measure_ranges
+from wolfhound.designs.factors import map_terms, measure_ranges
 from wolfhound.designs.proof import WIDE, Between, enclose, enclose_log_det, excuse, invert
-from wolfhound.designs.rank import AliasedTerms, list_aliases, scale_to_one
 from wolfhound.designs.result import Design
-from wolfhound.markup import Field, HasSummary, Summary, list_weights, pick
 from wolfhound.oracles.forms import FormScan, survey
-from wolfhound.result import LISTED
-from wolfhound.rounding import TINY, UNIT, gamma, is_rounding, length
-from wolfhound.stopwatch import time_solving
-from wolfhound.text import seconds_text
+from wolfhound.show.markup import Field, HasSummary, Summary, list_weights, pick
+from wolfhound.solve.result import LISTED
 
 _LARGEST = 1e70
 """Points are smaller, and columns wider than its inverse: the entries of the matrix must be numbers."""
@@ -76,31 +76,21 @@ class Ellipsoid(HasSummary):
 
     def summary(self) -> Summary:
         """Return its size, what is proved of it, and the cost."""
-        d, k = len(self.centre), len(self.ids)
-        fields = (
-            Field("holds", f"all points of {d} dimensions, touched by {k:,} with weight"),
-            Field("volume", f"exp({self.log_volume:.6g})", {"log_volume": self.log_volume}),
-            Field(
-                "proved",
-                f"least volume / volume >= {self.ratio:.9g}",
-                {"ratio": self.ratio},
-                ("proved ratio", f"{self.ratio:.9g}"),
-            ),
-            Field(
-                "cost",
-                f"{self.passes:.3g} passes, {self.seconds:.3g} s",
-                pick(self, "passes", "seconds"),
-                ("time", seconds_text(self.seconds)),
-            ),
-        )
+        d, k, ratio = len(self.centre), len(self.ids), f"{self.ratio:.9g}"
+        cost, time = f"{self.passes:.3g} passes, {self.seconds:.3g} s", ("time", seconds_text(self.seconds))
+        proved, size = f"least volume / volume >= {ratio}", self.log_volume
         order = np.argsort(-self.weights, kind="stable")[:LISTED]
-        atoms = [
-            (i, None, w) for i, w in zip(self.ids[order].tolist(), self.weights[order].tolist(), strict=True)
-        ]
+        weights = zip(self.ids[order].tolist(), self.weights[order].tolist(), strict=True)
+        atoms = [(i, None, weight) for i, weight in weights]
         return Summary.of_run(
             "Ellipsoid",
             self.status,
-            fields=fields,
+            fields=(
+                Field("holds", f"all points of {d} dimensions, touched by {k:,} with weight"),
+                Field("volume", f"exp({size:.6g})", {"log_volume": size}),
+                Field("proved", proved, {"ratio": self.ratio}, ("proved ratio", ratio)),
+                Field("cost", cost, pick(self, "passes", "seconds"), time),
+            ),
             tables=(list_weights("The points that hold it", atoms, size=k),),
             title="The smallest enclosing ellipsoid",
         )
@@ -172,7 +162,7 @@ def enclosing_ellipsoid(
         fine = 1.0 - (1.0 - goal) / (d + 1)
         found = design(FormScan(lifted), efficiency=fine, max_passes=max_passes, max_seconds=left, seed=seed)
     except AliasedTerms as error:
-        _refuse_flat(d, list_aliases(error.null, _name_columns(d)))
+        _refuse_flat(d, list_aliases(error.null, [*(f"x{j}" for j in range(1, d + 1)), "1"]))
     fit = _enclose_points(lifted, frame, found)
     inside = enclose(frame.lift(rows.take(found.ids), WIDE), found.weights, None)
     outside = enclose_log_det(fit.matrix)
@@ -189,10 +179,6 @@ def enclosing_ellipsoid(
         status=_judge(found.status, proved, goal, slack),
         seconds=time_solving(began),
     )
-
-
-def _name_columns(d: int) -> list[str]:
-    return [*(f"x{j}" for j in range(1, d + 1)), "1"]
 
 
 def _refuse_flat(d: int, where: str) -> NoReturn:

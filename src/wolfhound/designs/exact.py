@@ -1,27 +1,27 @@
-"""Exact designs: whole numbers of runs, by efficient apportionment and exchange, from several starts."""
+"""Whole numbers of runs: efficient apportionment, then exchange of single runs, from several starts.
+
+An exchange is Fedorov's: the run that, for another of the pool, raises the determinant or lowers the trace
+most. The moves are compiled, on the inverse of the information of all runs, counted in runs.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from wolfhound.core import Ids, Ints, Vector
-from wolfhound.designs.factors import Column
-from wolfhound.designs.picture import draw_support
+from wolfhound.compiled.jit import fast_kernel, kernel
+from wolfhound.core.contracts import Ids, Ints, Vector
+from wolfhound.core.validate import count, require
 from wolfhound.designs.proof import invert
-from wolfhound.markup import Field, Grid, HasSummary, Picture, Summary
-from wolfhound.result import make_frame
-from wolfhound.validate import count, require
-from wolfhound.writers import find_free
 
 _ROUNDS = 40
+"""Rounds of exchanges at most."""
+
 _LEAST = 1e-10
 """Relative gain of an exchange that is worth making."""
 
@@ -33,12 +33,6 @@ _STARTS = 12
 
 _FEW = 200
 """Runs up to which there are random starts."""
-
-_SHOWN = 500
-"""Runs that a table may show."""
-
-_LISTED = 10_000_000
-"""Runs up to which a table of all runs is made unasked."""
 
 _MOST = 10**15
 """Runs of a plan: beyond, their shares are no longer told apart in float64."""
@@ -58,175 +52,9 @@ class Pool(NamedTuple):
         """Return some of them."""
         return Pool(self.ids[which], self.rows[which], self.settings[which])
 
-    def join(self, other: Pool) -> Pool:
-        """Add others."""
-        return Pool(
-            np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.settings, other.settings]),
-        )
-
 
 Harvest: TypeAlias = Callable[[Vector, int], Pool]
 """Gives the k candidates with the largest x'Bx."""
-
-
-def scale_harvest(harvest: Harvest, scale: Vector) -> Harvest:
-    """Return the same for candidates whose terms are multiplied by a scale."""
-
-    def scaled(matrix: Vector, k: int) -> Pool:
-        found = harvest(matrix * np.outer(scale, scale), k)
-        return found._replace(rows=found.rows * scale)
-
-    return scaled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class ExactDesign(HasSummary):
-    """Runs to be made, and how good they are at least.
-
-    Attributes
-    ----------
-    ids, counts : (k,)
-        Candidates, and how often each is run.
-    settings : (k, c)
-        Their factors; a category is the place of its level.
-    columns : tuple of Column
-    efficiency : float
-        Proved lower bound, relative to the best design of any weights, rounding included.
-    criterion : str
-    terms : int
-        Of the model.
-    """
-
-    ids: Ids
-    counts: Ints
-    settings: Vector
-    columns: tuple[Column, ...]
-    efficiency: float
-    criterion: str
-    terms: int
-
-    @property
-    def runs(self) -> int:
-        """How many runs in all."""
-        return int(self.counts.sum())
-
-    def to_columns(self, *, most: int | None = None) -> dict[str, NDArray[Any]]:
-        """Return a row per run: its number, the candidate, and every factor as the user wrote it.
-
-        A factor keeps its name: beside one called ``id``, the candidate is ``design_id``.
-
-        Parameters
-        ----------
-        most
-            The first so many runs only; no others are made. None: all, which must be at most 10,000,000.
-        """
-        if most is None:
-            rule = f"given for more than {_LISTED:,} runs, a row each; `ids` and `counts` hold the whole plan"
-            require(self.runs <= _LISTED, "most", rule, f"None for {self.runs:,}")
-        shown = self.runs if most is None else min(count(most, "most"), self.runs)
-        # Cut before they are repeated: a plan may have any number of runs.
-        ends = np.minimum(np.cumsum(self.counts), shown)
-        each = np.repeat(np.arange(len(self.ids)), np.diff(ends, prepend=0))
-        run, id = name_added(self.columns, "run", "id")
-        factors = {name: values[each] for name, values in show_settings(self.columns, self.settings).items()}
-        return {run: np.arange(1, len(each) + 1), id: self.ids[each], **factors}
-
-    def to_frame(self, *, most: int | None = None) -> Any:
-        """Return a pandas DataFrame with one row per run, of the first `most` runs as in `to_columns`."""
-        return make_frame(self.to_columns(most=most))
-
-    def summary(self) -> Summary:
-        """Return runs, points and what is proved."""
-        efficiency, points = show_efficiency(self.efficiency), len(self.ids)
-        columns = self.to_columns(most=_SHOWN)
-        rows = [tuple(map(_show_cell, row)) for row in zip(*columns.values(), strict=True)]
-        return Summary(
-            f"ExactDesign({self.runs} runs at {points} points, {self.terms} terms: "
-            f"{self.criterion}-efficiency >= {efficiency})",
-            (
-                Field("", values={"runs": self.runs}, tile=("runs", f"{self.runs}")),
-                Field("", values={"efficiency": self.efficiency}, tile=("proved efficiency", efficiency)),
-                Field("", tile=("points", f"{points}")),
-            ),
-            (
-                Grid(
-                    "The runs",
-                    tuple(columns),
-                    rows,
-                    size=self.runs,
-                    key="rows",
-                    records=lambda: list_records(self.to_columns()),
-                ),
-            ),
-            notes=(
-                "The efficiency is proved against designs of any weights, which whole runs may not reach.",
-            ),
-            title="Runs to be made",
-            message=f"{self.criterion}-efficiency at least {efficiency}, proved",
-            caption=f"{self.runs} runs: {self.criterion}-efficiency at least {efficiency}",
-            pictures=self._picture,
-        )
-
-    def _picture(self) -> list[Picture]:
-        said = f"{self.runs:,} runs at {len(self.ids):,} points, at most {self.counts.max():,} at one."
-        return [picture_support(self.columns, self.settings, self.counts.astype(np.float64), said, "run")]
-
-
-def picture_support(
-    columns: tuple[Column, ...], settings: Vector, weights: Vector, said: str, what: str = "weight"
-) -> Picture:
-    """Return a picture of where weights, or runs, are; `said` is what there is to see."""
-    others = "" if len(columns) < 3 else ", summed over all other factors"
-    title = f"Where the {what}s are: {' and '.join(column.name for column in columns[:2])}{others}"
-    draw = partial(draw_support, columns=columns, settings=settings, weights=weights, what=what)
-    return Picture(title, said, draw)
-
-
-def list_records(columns: dict[str, NDArray[Any]]) -> list[dict[str, object]]:
-    """Return columns as a dict per row."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def name_added(columns: tuple[Column, ...], *names: str) -> list[str]:
-    """Return what columns beside the factors are called: as no factor is.
-
-    Examples
-    --------
-    >>> name_added((Column("id"), Column("t")), "id", "weight")
-    ['design_id', 'weight']
-    """
-    taken = {column.name for column in columns}
-    return [find_free(name, taken, "design_") for name in names]
-
-
-def show_settings(columns: tuple[Column, ...], settings: Vector) -> dict[str, NDArray[Any]]:
-    """Columns of numbers and of texts."""
-    return {
-        column.name: (
-            np.array([column.show(value) for value in settings[:, j]], np.str_)
-            if column.levels
-            else settings[:, j]
-        )
-        for j, column in enumerate(columns)
-    }
-
-
-def _show_cell(value: Any) -> str:
-    """A cell of `to_columns` in few digits."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def show_efficiency(value: float) -> str:
-    """0.9987, or 1 - 3.2e-08 where that says more; never more than the number."""
-    if value < 0.9999:
-        return f"{np.floor(value * 1e4) / 1e4:.4f}"
-    return f"1 - {np.nextafter((1.0 - value) * 1.005, 1.0):.2g}"
-
-
-# ---------------------------------------------------------------- whole numbers
 
 
 def check_size(runs: int) -> int:
@@ -283,8 +111,6 @@ def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None
 
 def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vector) -> Ints:
     """Exchange single runs within a pool until none gains."""
-    from wolfhound.designs import _exchange_kernels as kernels  # noqa: PLC0415 - numba is slow to load
-
     rows, counts = np.ascontiguousarray(rows), counts.copy()
     c = np.empty((rows.shape[1], 0)) if root is None else np.ascontiguousarray(root)
     for _ in range(_ROUNDS):
@@ -292,17 +118,25 @@ def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vec
         if inverse is None:
             break
         least = _LEAST if root is None else _LEAST * float(np.sum(c * (inverse @ c)))
-        if not kernels.exchange(kernels.Exchange(rows, np.ascontiguousarray(inverse), c, counts), least):
+        if not exchange(Exchange(rows, np.ascontiguousarray(inverse), c, counts), least):
             break
     return counts
 
 
 def refine(
-    pool: Pool, counts: Ints, harvest: Harvest, *, root: Vector | None, fixed: Vector, passes: int
+    pool: Pool,
+    counts: Ints,
+    harvest: Harvest,
+    scale: Vector,
+    *,
+    root: Vector | None,
+    fixed: Vector,
+    passes: int,
 ) -> tuple[Pool, Ints]:
     """Look for better exchanges among all candidates: at most `passes` of these find those that say most.
 
-    `harvest` gives the candidates with the largest x'Bx; root and fixed are as in `exchange_runs`.
+    `harvest` gives the candidates with the largest x'Bx, in terms as they were before they were multiplied
+    by the (d,) scale of the pool; root and fixed are as in `exchange_runs`.
     """
     value = _evaluate(pool.rows, counts, root, fixed)
     for _ in range(passes):
@@ -313,10 +147,10 @@ def refine(
             break
         lift = None if root is None else inverse @ root
         matrix = inverse if lift is None else lift @ lift.T
-        found = harvest(np.asarray(matrix, np.float64), _HARVEST)
-        new = ~np.isin(found.ids, pool.ids)
-        pool = pool.join(found.only(new))
-        counts = np.concatenate([counts, np.zeros(int(new.sum()), np.int64)])
+        found = harvest(np.asarray(matrix, np.float64) * np.outer(scale, scale), _HARVEST)
+        new = found._replace(rows=found.rows * scale).only(~np.isin(found.ids, pool.ids))
+        pool = Pool(*(np.concatenate(pair) for pair in zip(pool, new, strict=True)))
+        counts = np.concatenate([counts, np.zeros(len(new.ids), np.int64)])
         counts = exchange_runs(pool.rows, counts, root=root, fixed=fixed)
         before, value = value, _evaluate(pool.rows, counts, root, fixed)
         if not value > before + _WORTH:
@@ -359,3 +193,142 @@ def _begin_regular(rows: Vector, weights: Vector, runs: int, fixed: Vector) -> I
         counts[place] += 1
     counts[int(weights.argmax())] += runs - int(counts.sum())
     return counts
+
+
+# ---------------------------------------------------------------- compiled exchange
+
+
+class Exchange(NamedTuple):
+    """What the exchange works on; `counts` and `inverse` are changed."""
+
+    rows: Vector  # (r, d) candidates
+    inverse: Vector  # (d, d) of the information of all runs, counted in runs
+    root: Vector  # (d, c) C of trace C'M^-1 C; of width 0 for the determinant
+    counts: Ints  # (r,) runs of each candidate
+
+
+@fast_kernel
+def _times(rows: Vector, vector: Vector, out: Vector) -> None:
+    """Write <row, vector> of every row."""
+    for i in range(rows.shape[0]):
+        total = 0.0
+        for j in range(rows.shape[1]):
+            total += rows[i, j] * vector[j]
+        out[i] = total
+
+
+@kernel
+def _gain(pair: tuple[float, float, float], far: tuple[float, float, float], trace: bool) -> float:
+    """By how much the determinant grows, relatively, or the trace falls, if x_j takes the place of x_i.
+
+    `pair` are x'M^-1 x of i, j and both, `far` the same of M^-1 CC' M^-1.
+    """
+    di, dj, dij = pair
+    det = (1.0 + dj) * (1.0 - di) + dij * dij
+    if not det > 1e-9:
+        return -np.inf
+    if not trace:
+        return det - 1.0
+    fi, fj, fij = far
+    return (fj * (1.0 - di) + 2.0 * fij * dij - fi * (1.0 + dj)) / det
+
+
+class Prices(NamedTuple):
+    """x'M^-1 x of every candidate, and with the one that may leave; `far` the same of M^-1 CC' M^-1."""
+
+    own: Vector
+    cross: Vector
+    far_own: Vector
+    far_cross: Vector
+
+
+@kernel
+def _turn(state: Exchange, sign: float, vector: Vector, own: Vector) -> None:
+    """Update the inverse, and x'M^-1 x of all, for one run more (sign 1) or less (-1)."""
+    inverse = state.inverse
+    d = inverse.shape[0]
+    lifted = np.empty(d)
+    _times(inverse, vector, lifted)
+    size = 0.0
+    for j in range(d):
+        size += lifted[j] * vector[j]
+    factor = sign / (1.0 + sign * size)
+    for i in range(d):
+        for j in range(d):
+            inverse[i, j] -= factor * lifted[i] * lifted[j]
+    parts = np.empty(own.shape[0])
+    _times(state.rows, lifted, parts)
+    for k in range(own.shape[0]):
+        own[k] -= factor * parts[k] * parts[k]
+
+
+@kernel
+def _pull(root: Vector, lifted: Vector, pulled: Vector) -> float:
+    """Write C'v and return its squared norm."""
+    square = 0.0
+    for c in range(root.shape[1]):
+        total = 0.0
+        for j in range(root.shape[0]):
+            total += root[j, c] * lifted[j]
+        pulled[c] = total
+        square += total * total
+    return square
+
+
+@kernel
+def _price(state: Exchange, prices: Prices, alone: bool) -> None:
+    """Fill in what belongs to one candidate alone."""
+    rows, inverse, root, _ = state
+    lifted, pulled = np.empty(rows.shape[1]), np.empty(root.shape[1])
+    for k in range(rows.shape[0]):
+        _times(inverse, rows[k], lifted)
+        if alone:
+            total = 0.0
+            for j in range(rows.shape[1]):
+                total += lifted[j] * rows[k, j]
+            prices.own[k] = total
+        prices.far_own[k] = _pull(root, lifted, pulled)
+
+
+@kernel
+def _cross(state: Exchange, prices: Prices, i: int) -> None:
+    """Fill in what belongs to each candidate and to i."""
+    rows, inverse, root, _ = state
+    lifted, pulled = np.empty(rows.shape[1]), np.empty(root.shape[1])
+    _times(inverse, rows[i], lifted)
+    _times(rows, lifted, prices.cross)
+    if root.shape[1] > 0:
+        _pull(root, lifted, pulled)
+        back = np.empty(rows.shape[1])
+        _times(root, pulled, back)
+        _times(inverse, back, lifted)
+        _times(rows, lifted, prices.far_cross)
+
+
+@kernel
+def exchange(state: Exchange, least: float) -> int:
+    """One round: the best exchanges of the runs of every candidate; return how many were made."""
+    rows, _, root, counts = state
+    n, trace, moves = rows.shape[0], root.shape[1] > 0, 0
+    prices = Prices(np.empty(n), np.empty(n), np.zeros(n), np.zeros(n))
+    _price(state, prices, True)
+    for i in range(n):
+        while counts[i] > 0:
+            _cross(state, prices, i)
+            best, where = least, -1
+            for k in range(n):
+                pair = (prices.own[i], prices.own[k], prices.cross[k])
+                far = (prices.far_own[i], prices.far_own[k], prices.far_cross[k])
+                gain = _gain(pair, far, trace)
+                if k != i and gain > best:
+                    best, where = gain, k
+            if where < 0:
+                break
+            _turn(state, 1.0, rows[where], prices.own)
+            _turn(state, -1.0, rows[i], prices.own)
+            counts[i] -= 1
+            counts[where] += 1
+            moves += 1
+            if trace:
+                _price(state, prices, False)
+    return moves

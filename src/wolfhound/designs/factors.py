@@ -1,33 +1,42 @@
-"""What may be set in an experiment: columns of numbers or of categories, and grids of their levels.
+"""What may be set in an experiment, and the terms that a model makes of it.
 
-Rows of factors are numbers throughout: a category is the place of its level.
+Rows of factors are numbers throughout: a category is the place of its level. A model codes them and
+multiplies pairs of coded columns: rows of terms.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import lock, valid_ids
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix
-from wolfhound.encoding import (
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.validate import array, as_floats, describe, flag, kind, require
+from wolfhound.data.atoms import ArrayAtoms, MappedAtoms, as_atoms, block_rows, check_finite
+from wolfhound.data.encoding import (
     EncodedColumn,
     EncodingPlan,
     Missing,
-    Table,
     TableAtoms,
     check_missing,
     encode_source,
     find_table,
 )
-from wolfhound.validate import array, as_floats, describe, kind, require
+from wolfhound.data.files import lock, valid_ids
+from wolfhound.solve.result import make_frame
+
+KEPT = 512 << 20
+"""Terms of all candidates up to so many bytes are kept in memory, else made anew in every pass."""
+
+MOST_ROWS = 10_000_000
+"""Combinations, or runs, up to which a table of all is made unasked."""
 
 
 class Column(NamedTuple):
@@ -39,6 +48,19 @@ class Column(NamedTuple):
     def show(self, value: float) -> str:
         """A value as the user wrote it."""
         return self.levels[int(value)] if self.levels else f"{value:.6g}"
+
+
+def show_settings(columns: Sequence[Column], settings: Matrix) -> dict[str, NDArray[Any]]:
+    """Columns of numbers, and of texts as the user wrote them."""
+    return {
+        column.name: np.array([column.show(value) for value in values]) if column.levels else values
+        for column, values in zip(columns, settings.T, strict=True)
+    }
+
+
+def name_columns(width: int) -> tuple[Column, ...]:
+    """Numbers without names: x1, x2, ..."""
+    return tuple(Column(f"x{i}") for i in range(1, width + 1))
 
 
 @final
@@ -68,9 +90,7 @@ class Factors:
         require(len(self.levels) > 0, "levels", "at least one factor", "none")
         checked = {str(name): _check_levels(str(name), given) for name, given in self.levels.items()}
         object.__setattr__(self, "levels", checked)
-        require(
-            math.prod(map(len, checked.values())) < 2**62, "levels", "fewer than 2^62 combinations", "more"
-        )
+        require(self.shape[0] < 2**62, "levels", "fewer than 2^62 combinations", "more")
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -83,7 +103,7 @@ class Factors:
     @property
     def shape(self) -> tuple[int, int]:
         """(combinations, factors)."""
-        return math.prod(len(values) for _, values in self._items()), len(self.levels)
+        return math.prod(map(len, self.levels.values())), len(self.levels)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -100,31 +120,34 @@ class Factors:
         for first in range(0, n, rows):
             yield first, lock(self._decode(np.arange(first, min(n, first + rows), dtype=np.int64)))
 
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame of all combinations, a row each, as the levels were written."""
+        rule = f"at most {MOST_ROWS:,} combinations to be a frame; give ids to `take`"
+        require(self.shape[0] <= MOST_ROWS, "levels", rule, f"{self.shape[0]:,}")
+        return make_frame(show_settings(self.columns, self._decode(np.arange(self.shape[0]))))
+
     def __repr__(self) -> str:
         """How many levels each factor has."""
-        sizes = ", ".join(f"{name}: {len(values)}" for name, values in self._items())
-        return f"Factors({sizes})"
+        return f"Factors({', '.join(f'{name}: {len(values)}' for name, values in self.levels.items())})"
 
     def _items(self) -> list[tuple[str, NDArray[Any]]]:
         return [(name, np.asarray(values)) for name, values in self.levels.items()]
 
     def _decode(self, ids: Ids) -> Matrix:
-        out = np.empty((len(ids), len(self.levels)))
-        left = ids.copy()
+        out, left = np.empty((len(ids), len(self.levels))), ids
         for j, (_, values) in reversed(list(enumerate(self._items()))):
-            place = left % len(values)
+            left, place = np.divmod(left, len(values))
             out[:, j] = place if values.dtype.kind == "U" else values[place]
-            left //= len(values)
         return out
 
 
 def _check_levels(name: str, given: Any) -> NDArray[Any]:
-    rule = f"levels of {name}"
-    values = array(given, rule, "a list of numbers or texts")
-    require(values.ndim == 1 and len(values) > 0, rule, "a list of numbers or texts", describe(given))
-    values = values.astype(str) if values.dtype.kind in "OSU" else as_floats(values, rule)
-    require(len(np.unique(values)) == len(values), rule, "distinct", "repeated levels")
-    require(values.dtype.kind == "U" or bool(np.isfinite(values).all()), rule, "finite", describe(given))
+    what, rule = f"levels of {name}", "a list of numbers or texts"
+    values = array(given, what, rule)
+    require(values.ndim == 1 and len(values) > 0, what, rule, describe(given))
+    values = values.astype(str) if values.dtype.kind in "OSU" else as_floats(values, what)
+    require(len(np.unique(values)) == len(values), what, "distinct", "repeated levels")
+    require(values.dtype.kind == "U" or bool(np.isfinite(values).all()), what, "finite", describe(given))
     return values
 
 
@@ -132,55 +155,43 @@ def _check_levels(name: str, given: Any) -> NDArray[Any]:
 
 
 def read_factors(
-    value: AtomsLike, name: str, known: Sequence[Column] = (), options: FactorOptions | None = None
+    value: AtomsLike,
+    name: str,
+    known: Sequence[Column] = (),
+    *,
+    columns: Sequence[str] | None = None,
+    missing: Missing = Missing.DROP,
+    numeric_only: bool = False,
 ) -> tuple[Atoms, tuple[Column, ...]]:
     """Return rows of numbers, and what their columns are; texts of tables are categories.
 
-    Given runs and regions must have the `known` columns of the candidates.
+    Given runs and regions must have the `known` columns of the candidates. The options are those of
+    `encode`, for tables.
     """
     found: Atoms
     if isinstance(value, Factors):
-        found, columns = value, value.columns
+        found, named = value, value.columns
     elif isinstance(value, TableAtoms):
-        asked = options is not None and (options.columns is not None or options.numeric_only)
         rule = "left out: these rows are coded already; give them to `encode`"
-        require(not asked, "columns` and `numeric_only", rule, options)
-        found, columns = value, _list_columns(value)
+        asked = columns is not None or numeric_only
+        require(not asked, "columns` and `numeric_only", rule, f"{columns}, {numeric_only}")
+        found, named = value, _list_columns(value)
     elif (source := find_table(value)) is not None:
-        table = _read_table(source, name, known, options or FactorOptions())
-        found, columns = table, _list_columns(table)
+        check_missing(missing)
+        like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
+        plan = EncodingPlan(
+            missing=missing, numeric_only=numeric_only, places=True, names=False, like=like, called=name
+        )
+        table = encode_source(source, plan, None if like else columns)
+        found, named = table, _list_columns(table)
     else:
-        given = options is None or options.columns is None
-        require(given, "columns", "None: these have no names", options and options.columns)
+        require(columns is None, "columns", "None: these have no names", columns)
         found = as_atoms(value, name)
-        columns = tuple(Column(f"x{i}") for i in range(1, found.shape[1] + 1))
+        named = name_columns(found.shape[1])
     if known:
         wide, rule = found.shape[1], f"rows of {len(known)} columns, as the candidates"
         require(wide == len(known), name, rule, f"{wide} columns")
-    return found, tuple(known) or columns
-
-
-class FactorOptions(NamedTuple):
-    """How a table becomes rows of factors: see `encode`."""
-
-    columns: Sequence[str] | None = None
-    missing: Missing = Missing.DROP
-    numeric_only: bool = False
-
-
-def _read_table(source: Table, name: str, known: Sequence[Column], options: FactorOptions) -> TableAtoms:
-    """Rows of factors, numbers first; a text is the place of its level."""
-    check_missing(options.missing)
-    like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
-    plan = EncodingPlan(
-        missing=options.missing,
-        numeric_only=options.numeric_only,
-        places=True,
-        names=False,
-        like=like,
-        called=name,
-    )
-    return encode_source(source, plan, None if like else options.columns)
+    return found, tuple(known) or named
 
 
 def _list_columns(table: TableAtoms) -> tuple[Column, ...]:
@@ -188,3 +199,211 @@ def _list_columns(table: TableAtoms) -> tuple[Column, ...]:
     coded = [column.levels if column.names == (column.name,) else () for column in table.columns]
     pairs = zip(table.columns, coded, strict=True)
     return tuple(Column(name, levels) for column, levels in pairs for name in column.names)
+
+
+# ---------------------------------------------------------------- models
+
+
+@runtime_checkable
+class TermModel(Protocol):
+    """Which products of coded columns are terms."""
+
+    @property
+    def intercept(self) -> bool:
+        """Whether there is a constant term."""
+
+    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """Pairs of coded columns whose product is a term.
+
+        Of each column `owners` has the factor, and `numbers` whether it is one of numbers.
+        """
+
+
+ModelLike: TypeAlias = TermModel | Callable[[Matrix], Any] | None
+"""A model, a function of blocks of rows to blocks of terms, or None: rows are terms."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    """Whether a model has a constant term: what all of them are told."""
+
+    intercept: bool = True
+
+    def __post_init__(self) -> None:
+        flag(self.intercept, "intercept")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LinearModel(_Constant):
+    """A constant and a term for each factor: 1 + x1 + x2 + ...
+
+    Numbers beyond [-1, 1] are coded to it; a category of L levels has L - 1 terms, effects that sum
+    to zero. Without a constant numbers are divided only, so that it is Scheffe's model of mixtures.
+    """
+
+    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """None."""
+        return []
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Interactions(_Constant):
+    """`LinearModel` and all products of two factors."""
+
+    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """Columns of different factors."""
+        pairs = itertools.combinations(range(len(owners)), 2)
+        return [(i, j) for i, j in pairs if owners[i] != owners[j]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Quadratic(_Constant):
+    """`Interactions` and the squares of all numbers."""
+
+    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """Columns of different factors, and each number with itself."""
+        pairs = itertools.combinations_with_replacement(range(len(owners)), 2)
+        return [(i, j) for i, j in pairs if owners[i] != owners[j] or (i == j and numbers[i])]
+
+
+MODELS: dict[str, type[LinearModel] | type[Interactions] | type[Quadratic]] = {
+    "linear": LinearModel,
+    "interactions": Interactions,
+    "quadratic": Quadratic,
+}
+"""Models by the name that the command line and saved designs give them."""
+
+
+# ---------------------------------------------------------------- from factors to terms
+
+
+class Coding(NamedTuple):
+    """Numbers become (x - centre) / half; a category of L levels L - 1 columns of effects."""
+
+    columns: tuple[Column, ...]
+    centre: Vector
+    half: Vector
+
+    @property
+    def owners(self) -> Ints:
+        """(c,) which factor each coded column belongs to."""
+        widths = [max(1, len(column.levels) - 1) for column in self.columns]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the coded columns."""
+        return [
+            name
+            for column in self.columns
+            for name in ([f"{column.name}[{level}]" for level in column.levels[:-1]] or [column.name])
+        ]
+
+    def code(self, rows: Matrix) -> Matrix:
+        """(r, c) coded columns, in the precision of the rows."""
+        out = []
+        for j, (name, levels) in enumerate(self.columns):
+            values, size = rows[:, j], len(levels)
+            if size == 1:
+                out.append(np.zeros((len(rows), 1), rows.dtype))
+            elif levels:
+                places = np.nan_to_num(values, nan=-1.0).astype(np.int64)
+                right = (places == values) & (places >= 0) & (places < size)
+                require(bool(right.all()), name, f"a place of one of {size} levels", values[~right][:1])
+                effects = np.eye(size, size - 1, dtype=rows.dtype)
+                effects[-1] = -1.0
+                out.append(effects[places])
+            else:
+                centre, half = rows.dtype.type(self.centre[j]), rows.dtype.type(self.half[j])
+                plain = centre == 0.0 and half == 1.0
+                out.append((values if plain else (values - centre) / half)[:, None])
+        return np.concatenate(out, axis=1)
+
+
+class TermMap:
+    """A function of blocks of factors to blocks of terms; can be pickled."""
+
+    def __init__(self, model: TermModel, coding: Coding) -> None:
+        owners = coding.owners
+        numbers = np.array([not coding.columns[owner].levels for owner in owners])
+        self.coding, self._constant = coding, model.intercept
+        self._pairs = model.choose_pairs(owners, numbers)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the terms."""
+        single = self.coding.names
+        double = [f"{single[i]}^2" if i == j else f"{single[i]}*{single[j]}" for i, j in self._pairs]
+        return (*(["1"] if self._constant else []), *single, *double)
+
+    def __call__(self, rows: Matrix) -> Matrix:
+        """(r, d) terms."""
+        coded = self.coding.code(rows)
+        first = int(self._constant)
+        single = first + coded.shape[1]
+        out = np.empty((len(rows), single + len(self._pairs)), rows.dtype)
+        out[:, :first] = 1.0
+        out[:, first:single] = coded
+        for at, (i, j) in enumerate(self._pairs, single):
+            np.multiply(coded[:, i], coded[:, j], out=out[:, at])
+        return out
+
+
+def measure_coding(
+    atoms: Atoms, columns: tuple[Column, ...], sample: Matrix, *, shift: bool
+) -> tuple[Coding, float]:
+    """Choose how numbers are coded, and by how many passes: one for ranges if a sample leaves [-1, 1]."""
+    d = atoms.shape[1]
+    numbers = np.array([not column.levels for column in columns])
+    if not numbers.any() or np.abs(sample[:, numbers]).max(initial=0.0) <= 1.0:
+        return Coding(columns, np.zeros(d), np.ones(d)), 0.0
+    low, high = measure_ranges(atoms)
+    middle = 0.5 * (low + high) if shift else np.zeros(d)
+    wide = 0.5 * (high - low) if shift else np.maximum(np.abs(low), np.abs(high))
+    centre, half = np.where(numbers, middle, 0.0), np.where(numbers & (wide > 0.0), wide, 1.0)
+    return Coding(columns, centre, half), 1.0
+
+
+def measure_ranges(atoms: Atoms, name: str = "atoms") -> tuple[Vector, Vector]:
+    """(d,) least and largest entry of every column; one pass."""
+    low, high = np.full(atoms.shape[1], np.inf), np.full(atoms.shape[1], -np.inf)
+    for first, block in atoms.blocks(block_rows(atoms, 4 << 20)):
+        report_rows(len(block))
+        check_finite(block, first, name)
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+    return low, high
+
+
+def map_terms(atoms: Atoms, terms: Callable[[Matrix], Any], d: int, dtype: np.dtype[Any]) -> Atoms:
+    """Return the atoms of terms: kept in memory if they are few, else made in every pass."""
+    mapped = MappedAtoms(atoms, terms, d, dtype)
+    n = atoms.shape[0]
+    if n * d * dtype.itemsize > KEPT:
+        return mapped
+    out = np.empty((n, d), dtype)
+    for first, block in mapped.blocks(block_rows(mapped, 4 << 20)):
+        out[first : first + len(block)] = block
+    return ArrayAtoms(out)
+
+
+class ModelSpec(NamedTuple):
+    """How rows of factors become rows of terms, in values that can be saved."""
+
+    kind: str  # a key of `MODELS`; "terms": rows are terms; "function": one of the caller's
+    intercept: bool
+    columns: tuple[Column, ...]
+    terms: tuple[str, ...]  # their names
+    centre: tuple[float, ...] = ()  # with `half`: how numbers are coded
+    half: tuple[float, ...] = ()
+
+    def make_map(self) -> Callable[[Matrix], Matrix] | None:
+        """The function of rows to terms; None if it is the caller's."""
+        if self.kind == "terms":
+            return lambda rows: rows
+        if self.kind not in MODELS:
+            return None
+        coding = Coding(self.columns, np.array(self.centre), np.array(self.half))
+        return TermMap(MODELS[self.kind](self.intercept), coding)

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from wolfhound.compiled.corral import BLOCK, Corral, correct, most_violated
-from wolfhound.core import Ints, Vector
-from wolfhound.progress import report_rows
-from wolfhound.rounding import UNIT
+from wolfhound.core.contracts import Ints, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import UNIT
 
 STEPS = 60
 """Newton steps at most; three to eight are usual."""
@@ -153,8 +153,8 @@ def _forms(left: Vector, matrix: Vector, right: Vector) -> Vector:
     return np.asarray(np.einsum("ij,ij->i", left @ matrix, right))
 
 
-def improve(task: Task, rows: Vector, weights: Vector, goal: float) -> tuple[Vector, float]:
-    """Solve the design problem over a pool of (r, d) float64 rows; the best weights seen, and their gap.
+def improve(task: Task, rows: Vector, weights: Vector, goal: float) -> Vector:
+    """Solve the design problem over a pool of (r, d) float64 rows; the best weights seen.
 
     The weights to begin with must have an M of full rank; `goal` is the wanted gap of the pool, relative.
     """
@@ -175,4 +175,4 @@ def improve(task: Task, rows: Vector, weights: Vector, goal: float) -> tuple[Vec
             break
         if not np.isfinite(weights).all():
             break
-    return best, least
+    return best

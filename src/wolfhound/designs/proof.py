@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.core import Matrix, Vector
-from wolfhound.rounding import SAFE, UNIT, gamma, length
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.rounding import SAFE, UNIT, gamma, length
 
 WIDE = np.longdouble
 _FINE = float(np.finfo(WIDE).eps) / 2.0
@@ -99,33 +99,34 @@ def certify(
     all; `root_error` is the share of their norms by which rows of the true C may differ from `root`.
     """
     wide = np.concatenate([rows.astype(WIDE), given.astype(WIDE)])
-    total = math.fsum(weights) * (1.0 + 2.0 * UNIT)
-    shares = np.concatenate([(1 - WIDE(share)) * weights.astype(WIDE), _each(given, share)])
+    total = max(1.0, math.fsum(weights) * (1.0 + 2.0 * UNIT))
+    each = np.full(len(given), WIDE(share) / max(len(given), 1))
+    shares = np.concatenate([(1 - WIDE(share)) * weights.astype(WIDE), each])
     information = (wide * shares[:, None]).T @ wide
     inverse = invert(information.astype(np.float64))
     if inverse is None:
         return None
     e, trace, plain = _bound_error(inverse, information, len(wide))
-    query, spill = _ask(inverse, root)
+    query, spill, d = inverse, 0.0, len(inverse)
+    if root is not None:
+        lift = inverse @ root
+        query = lift @ lift.T
+        query = np.triu(query) + np.triu(query, 1).T
+        spill = gamma(root.shape[1] + 2) * length(lift) ** 2 * (1.0 + 1e-12)
     if not e < 0.5:
         lead = plain = -math.inf
     elif root is None:
-        d = len(inverse)
         lead = (trace - e * e / (2.0 * (1.0 - e) ** 2) * (1.0 + 1e-12)) / d - 4.0 * UNIT
-        lead -= math.log(max(1.0, total)) + 4.0 * UNIT
+        lead -= math.log(total) + 4.0 * UNIT
         plain /= d
     else:
         lead, plain = _lead_of_trace(inverse, root, e, root_error)
-        lead /= max(1.0, total)
-    size = gamma(2 * len(query) + 8) * length(query)
+        lead /= total
+    size = gamma(2 * d + 8) * length(query)
     fixed_size = float((given.astype(np.float64) ** 2).sum(axis=1).mean()) * (1.0 + 1e-12) if share else 0.0
     fixed = float(np.einsum("ij,jk,ik->", given, query, given)) / max(len(given), 1) if share else 0.0
     lost = (size + gamma(len(given) + 2) * length(query)) * fixed_size
     return Certificate(query, root, lead, plain, spill, fixed + lost, fixed_size, fixed, share)
-
-
-def _each(given: Matrix, share: float) -> Matrix:
-    return np.full(len(given), WIDE(share) / max(len(given), 1))
 
 
 def invert(information: Vector) -> Vector | None:
@@ -151,46 +152,19 @@ def _bound_error(inverse: Vector, information: Matrix, k: int) -> tuple[float, f
     return e, trace - math.sqrt(d) * lost * (1.0 + 1e-12) - 4.0 * UNIT * d * e, trace
 
 
-def _ask(inverse: Vector, root: Vector | None) -> tuple[Vector, float]:
-    """N and a bound on what it differs from B B'."""
-    if root is None:
-        return inverse, 0.0
-    lift = inverse @ root
-    query = lift @ lift.T
-    query = np.triu(query) + np.triu(query, 1).T
-    return query, gamma(root.shape[1] + 2) * length(lift) ** 2 * (1.0 + 1e-12)
-
-
 def _lead_of_trace(inverse: Vector, root: Vector, e: float, root_error: float) -> tuple[float, float]:
     """(tr B'C)^2 / tr(C'M^-1 C), B = fl(K C): a lower bound for the true C, and as computed."""
-    d, lift = len(inverse), inverse @ root
-    wide = root.astype(WIDE)
-    fine = gamma(root.size + d + 8, _FINE)
-    exact = inverse.astype(WIDE) @ wide
-    plain = float((wide * exact).sum())
-    value = plain * (1.0 + 4.0 * UNIT)
-    value += e / (1.0 - e) * length(root) * length(exact.astype(np.float64)) * (1.0 + 1e-12)
-    value += 2.0 * fine * length(root) ** 2 * length(inverse)
+    lift, wide = inverse @ root, root.astype(WIDE)
     near = float((lift.astype(WIDE) * wide).sum())
+    fine = gamma(root.size + len(inverse) + 8, _FINE)
     overlap = near * (1.0 - 4.0 * UNIT) - 2.0 * fine * length(lift) * length(root)
     # The true C is C + F, rows of F below the error times those of C: |tr B'F| <= sum |B_j| |F_j|.
     sizes = np.sqrt((lift * lift).sum(axis=1) * (root * root).sum(axis=1))
     overlap -= root_error * float(sizes.sum()) * SAFE
-    value = _widen(value, root_error * _spread(inverse, root, e)) * (1.0 + 8.0 * UNIT)
-    if not (overlap > 0.0 and value > 0.0 and plain > 0.0):
+    value, plain = _bound_trace(inverse, root, e, root_error)
+    if not (overlap > 0.0 and value.high > 0.0 and plain > 0.0):
         return -math.inf, -math.inf
-    return overlap * overlap / value * (1.0 - 8.0 * UNIT), near * near / plain
-
-
-def _spread(inverse: Vector, root: Vector, e: float) -> float:
-    """Bound on |M^-1/2 F| for every F no larger than C: |M^-1| <= |K| / (1 - e)."""
-    return length(root) * math.sqrt(length(inverse) / (1.0 - e)) * SAFE
-
-
-def _widen(value: float, more: float) -> float:
-    """(sqrt(value) + more)^2: the squared norm of a sum, at most; at least, where `more` is negative."""
-    size = max(0.0, math.sqrt(max(value, 0.0)) + more)
-    return size * size
+    return overlap * overlap / value.high * (1.0 - 8.0 * UNIT), near * near / plain
 
 
 # ---------------------------------------------------------------- the criterion of any design
@@ -217,9 +191,11 @@ def enclose(rows: Matrix, shares: Vector, root: Vector | None, root_error: float
     """
     wide = rows.astype(WIDE)
     information = (wide * shares.astype(WIDE)[:, None]).T @ wide
-    if root is not None:
-        return _enclose_trace(information, root, len(rows), root_error)
-    return enclose_log_det(information, len(rows))
+    if root is None:
+        return enclose_log_det(information, len(rows))
+    inverse = invert(information.astype(np.float64))
+    e = math.inf if inverse is None else _bound_error(inverse, information, len(rows))[0]
+    return _bound_trace(inverse, root, e, root_error)[0] if inverse is not None and e < 0.5 else None
 
 
 def enclose_log_det(matrix: Matrix, k: int = 0) -> Between | None:
@@ -250,23 +226,19 @@ def enclose_log_det(matrix: Matrix, k: int = 0) -> Between | None:
     return Between(middle - away, middle + away)
 
 
-def _enclose_trace(information: Matrix, root: Vector, k: int, root_error: float) -> Between | None:
-    inverse = invert(information.astype(np.float64))
-    if inverse is None:
-        return None
-    e, _, _ = _bound_error(inverse, information, k)
-    if not e < 0.5:
-        return None
+def _bound_trace(inverse: Vector, root: Vector, e: float, root_error: float) -> tuple[Between, float]:
+    """Bounds on tr(C'M^-1 C) for the true C, where e < 1 bounds |K M - I|; and tr(C'K C) as computed."""
     wide = root.astype(WIDE)
     exact = inverse.astype(WIDE) @ wide
-    middle = float((wide * exact).sum())
+    plain = float((wide * exact).sum())
     away = e / (1.0 - e) * length(root) * length(exact.astype(np.float64)) * (1.0 + 1e-12)
-    away += 2.0 * gamma(root.size + len(inverse) + 8, _FINE) * length(root) ** 2 * length(inverse)
-    away += 16.0 * UNIT * abs(middle)
-    more = root_error * _spread(inverse, root, e)
-    return Between(
-        _widen(middle - away, -more) * (1.0 - 8.0 * UNIT), _widen(middle + away, more) * (1.0 + 8.0 * UNIT)
-    )
+    lost = 2.0 * gamma(root.size + len(inverse) + 8, _FINE) * length(root) ** 2 * length(inverse)
+    low, high = plain * (1.0 - 4.0 * UNIT) - away - lost, plain * (1.0 + 4.0 * UNIT) + away + lost
+    # The true C has F more: |M^-1/2 F| is at most this, since |M^-1| <= |K| / (1 - e).
+    more = root_error * (length(root) * math.sqrt(length(inverse) / (1.0 - e)) * SAFE)
+    low = max(0.0, math.sqrt(max(low, 0.0)) - more)
+    high = max(0.0, math.sqrt(max(high, 0.0)) + more)
+    return Between(low * low * (1.0 - 8.0 * UNIT), high * high * (1.0 + 8.0 * UNIT)), plain
 
 
 def compare(one: Between, other: Between, root: Vector | None) -> float:

@@ -1,4 +1,4 @@
-"""`Design`: weights over candidates, what is proved of them, and what can be made of them."""
+"""`Design`, weights over candidates, and `ExactDesign`, whole runs: what is proved, said and drawn."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -7,40 +7,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import Fingerprint
-from wolfhound.codec import WEIGHTS, Array, Codec, Json, Scalar
-from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
-from wolfhound.designs.exact import (
-    ExactDesign,
-    Harvest,
-    Pool,
-    choose_runs,
-    list_records,
-    name_added,
-    picture_support,
-    refine,
-    scale_harvest,
-    show_efficiency,
-    show_settings,
-)
-from wolfhound.designs.factors import Column, read_factors
-from wolfhound.designs.models import MODELS, ModelSpec
-from wolfhound.designs.picture import draw_variance
-from wolfhound.designs.proof import Between, compare, enclose
-from wolfhound.designs.rank import describe_aliases, find_null_space, scale_root, scale_to_one
-from wolfhound.encoding import TableReport
-from wolfhound.markup import Bar, Cell, Details, Field, Grid, HasSummary, Picture, Summary, pick
-from wolfhound.result import LISTED, describe_atoms, make_frame
-from wolfhound.text import seconds_text
-from wolfhound.threads import one_blas_thread
-from wolfhound.validate import LARGEST, count, number, require
+from wolfhound.core.contracts import AtomsLike, Ids, Ints, Matrix, Status, Vector
+from wolfhound.core.text import seconds_text
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import LARGEST, count, require, rng
+from wolfhound.data.atoms import Fingerprint
+from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
+from wolfhound.data.encoding import TableReport
+from wolfhound.data.tables import find_free
+from wolfhound.designs.criteria import describe_aliases, find_null_space, scale_root, scale_to_one
+from wolfhound.designs.factors import MODELS, MOST_ROWS, Column, ModelSpec, read_factors, show_settings
+from wolfhound.designs.proof import compare, enclose
+from wolfhound.show import plot
+from wolfhound.show.markup import Bar, Cell, Details, Field, Grid, HasSummary, Picture, Summary, pick
+from wolfhound.solve.result import LISTED, describe_atoms, make_frame
 
-_SHOWN = 5
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from wolfhound.designs.exact import Harvest
+
+_NAMED = 5
+"""Candidates, and terms, that a summary names."""
+
+_SHOWN = 500
+"""Runs that a table may show."""
+
+_CURVES, _POINTS = 6, 101
+"""Factors whose variance is drawn, and points of each curve."""
+
+_LONGEST = 16
+"""Letters of a level that axes have room for."""
+
+_STYLES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -139,8 +143,6 @@ class Design(HasSummary):
         """How many candidates have weight."""
         return len(self.ids)
 
-    # ------------------------------------------------------------ what can be made of it
-
     def variance(self, atoms: AtomsLike) -> Vector:
         """(r,) variance of a prediction at rows of factors, for one run of variance 1: x'M^-1 x.
 
@@ -152,8 +154,7 @@ class Design(HasSummary):
             Rows of factors, in any form that candidates may have; texts for categories in tables.
         """
         rows, _ = read_factors(atoms, "atoms", self.columns)
-        every = rows.take(np.arange(rows.shape[0]))
-        return self._variance(np.asarray(every, np.float64))
+        return self._variance(np.asarray(rows.take(np.arange(rows.shape[0])), np.float64))
 
     def _variance(self, rows: Vector) -> Vector:
         make = self.terms_of or self.model.make_map()
@@ -180,6 +181,8 @@ class Design(HasSummary):
         ExactDesign
             Its efficiency is proved, against designs of any weights.
         """
+        from wolfhound.designs.exact import Pool, choose_runs, refine  # noqa: PLC0415 - numba is slow to load
+
         runs = count(runs, "runs", low=1)
         self._check_runs(runs)
         weights = np.zeros(len(self.pool_ids))
@@ -187,56 +190,50 @@ class Design(HasSummary):
         with one_blas_thread(), np.errstate(all="ignore"):  # what was loaded may hold any numbers
             scale = scale_to_one(np.abs(np.concatenate([self.pool_rows, self.given])).max(axis=0))
             root, given = scale_root(self.root, scale), self.given * scale
+            g, share = len(given), self.share
             pool = Pool(self.pool_ids, self.pool_rows * scale, self.pool_settings)
-            best = self._enclose_best(runs, pool, root, given)
+            shares = np.concatenate([(1.0 - share) * self.weights, np.full(g, share / max(g, 1))])
+            best = enclose(np.concatenate([pool.rows[: self.support], given]), shares, root, self.root_error)
             counts = choose_runs(pool.rows, weights, runs, root=root, given=given)
             if self.harvest is not None:
-                passes, harvest = count(max_passes, "max_passes"), scale_harvest(self.harvest, scale)
-                pool, counts = refine(pool, counts, harvest, root=root, fixed=given.T @ given, passes=passes)
-            used = np.flatnonzero(counts)
-            each = np.concatenate([counts[used], np.ones(len(given))]) / (runs + len(given))
-            mine = enclose(np.concatenate([pool.rows[used], given]), each, root, self.root_error)
+                passes, fixed = count(max_passes, "max_passes"), given.T @ given
+                pool, counts = refine(
+                    pool, counts, self.harvest, scale, root=root, fixed=fixed, passes=passes
+                )
+            pool, counts = pool.only(counts > 0), counts[counts > 0]
+            shares = np.concatenate([counts, np.ones(g)]) / (runs + g)
+            mine = enclose(np.concatenate([pool.rows, given]), shares, root, self.root_error)
         found = 0.0 if mine is None or best is None else compare(mine, best, root) * self.efficiency
-        order = np.lexsort((pool.ids[used], -counts[used]))
+        order = np.lexsort((pool.ids, -counts))
         return ExactDesign(
-            ids=pool.ids[used][order],
-            counts=counts[used][order],
-            settings=pool.settings[used][order],
+            ids=pool.ids[order],
+            counts=counts[order],
+            settings=pool.settings[order],
             columns=self.columns,
             efficiency=min(found * (1.0 - 1e-14), 1.0),
             criterion=self.criterion,
             terms=len(self.terms),
         )
 
-    def _enclose_best(self, runs: int, pool: Pool, root: Vector | None, given: Vector) -> Between | None:
-        """Bounds on the criterion of these weights, terms scaled."""
-        g, share = len(given), self.share
-        if g:
-            planned = round(g / share) - g
-            require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
-        shares = np.concatenate([(1.0 - share) * self.weights, np.full(g, share / max(g, 1))])
-        return enclose(np.concatenate([pool.rows[: self.support], given]), shares, root, self.root_error)
-
     def _check_runs(self, runs: int) -> None:
-        """Refuse too few runs, and say what they could not tell apart."""
-        d = len(self.terms)
-        have = d - find_null_space(self.given).shape[1] if len(self.given) else 0
-        if runs + have >= d:
-            return
-        few = find_null_space(np.concatenate([self.pool_rows[: min(runs, self.support)], self.given]))
-        left = f"{runs}, which leaves {describe_aliases(few, self.terms)}"
-        require(False, "runs", f"at least {d - have} for {d} terms", left)
+        """Refuse other runs than were planned, and too few: say what these could not tell apart."""
+        d, g = len(self.terms), len(self.given)
+        have = d - find_null_space(self.given).shape[1] if g else 0
+        if runs + have < d:
+            few = find_null_space(np.concatenate([self.pool_rows[: min(runs, self.support)], self.given]))
+            left = f"{runs}, which leaves {describe_aliases(few, self.terms)}"
+            require(False, "runs", f"at least {d - have} for {d} terms", left)
+        planned = round(g / self.share) - g if g else runs
+        require(runs == planned, "runs", f"{planned}, as `design` was told with `given`", runs)
 
     def to_columns(self) -> dict[str, NDArray[Any]]:
         """Return a row per candidate with weight: its id, weight and factors, which keep their names."""
-        id, weight = name_added(self.columns, "id", "weight")
+        id, weight = _name_added(self.columns, "id", "weight")
         return {id: self.ids, weight: self.weights, **show_settings(self.columns, self.settings)}
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per candidate with weight."""
         return make_frame(self.to_columns())
-
-    # ------------------------------------------------------------ saving
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that `wolfhound.load` reads; it must be new, or hold a design."""
@@ -255,6 +252,43 @@ class Design(HasSummary):
         """
         return CODEC.load(path, None if atoms is None else read_factors(atoms, "atoms")[0])
 
+    def summary(self) -> Summary:
+        """Return what is proved, the cost, and the largest weights."""
+        support, size, efficiency = self.support, len(self.terms), show_efficiency(self.efficiency)
+        top = [
+            f"{weight:.3f} at ({', '.join(self._show(row))})"
+            for weight, row in zip(self.weights[:_NAMED], self.settings[:_NAMED], strict=False)
+        ]
+        known, more = f"{'; '.join(top)}{', ...' * (support > _NAMED)}", ", ..." * (size > _NAMED)
+        reports = {name: getattr(self, name) for name in ("table", "given_table")}
+        tables = {name: report and report.to_json() for name, report in reports.items()}
+        cost = f"{self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s"
+        proved, held = ("proved efficiency", efficiency), ("candidates with weight", f"{support:,}")
+        told, spent = pick(self, "criterion", "efficiency"), pick(self, "passes", "scored", "seconds")
+        fields = (
+            Field(f"{self.criterion}-efficiency", f">= {efficiency}, proved", told, proved),
+            Field("support", f"{support:,} candidates: {known}", {"support": support}, held),
+            Field(
+                "terms",
+                f"{size:,}: {', '.join(self.terms[:_NAMED])}{more}",
+                {"terms": list(self.terms), **tables},
+                ("terms", f"{size:,}"),
+            ),
+            *self._notes(),
+            Field("cost", cost, spent, ("time", seconds_text(self.seconds))),
+        )
+        return Summary.of_run(
+            "Design",
+            self.status,
+            fields=fields,
+            tables=(self._list_support(),),
+            notes=("The efficiency is proved relative to the best of all designs, of any weights.",),
+            title="A plan of experiments",
+            caption=f"{self.criterion}-optimal: efficiency at least {efficiency}",
+            pictures=self._picture,
+            details=lambda: Details((Field("candidates", describe_atoms(self.fingerprint)),)),
+        )
+
     def _notes(self) -> list[tuple[str, str]]:
         """What is to be known of the tables; categories are factors here, not one-hot."""
         notes = () if self.table is None else self.table.notes
@@ -271,88 +305,206 @@ class Design(HasSummary):
         ]
         names = tuple(column.name for column in self.columns)
         texts = (at for at, column in enumerate(self.columns) if column.levels)
-        headings = (*names, *name_added(self.columns, "id", "weight"))
+        headings = (*names, *_name_added(self.columns, "id", "weight"))
         left = (0, *texts, len(names) + 1)
         caption = "The candidates of largest weight"
         return Grid(
-            caption, headings, rows, left, self.support, "design", lambda: list_records(self.to_columns())
+            caption, headings, rows, left, self.support, "design", lambda: _list_records(self.to_columns())
         )
 
     def _show(self, row: Vector) -> list[str]:
-        """Factors as the user wrote them."""
         return [column.show(value) for column, value in zip(self.columns, row, strict=True)]
-
-    def summary(self) -> Summary:
-        """Return what is proved, the cost, and the largest weights."""
-        top = [
-            f"{weight:.3f} at ({', '.join(self._show(row))})"
-            for weight, row in zip(self.weights[:_SHOWN], self.settings[:_SHOWN], strict=False)
-        ]
-        more = ", ..." if self.support > _SHOWN else ""
-        named = ", ".join(self.terms[:_SHOWN]) + (", ..." if len(self.terms) > _SHOWN else "")
-        efficiency = show_efficiency(self.efficiency)
-        tables: dict[str, object] = {
-            "table": self.table and self.table.to_json(),
-            "given_table": self.given_table and self.given_table.to_json(),
-        }
-        fields = (
-            Field(
-                f"{self.criterion}-efficiency",
-                f">= {efficiency}, proved",
-                pick(self, "criterion", "efficiency"),
-                ("proved efficiency", efficiency),
-            ),
-            Field(
-                "support",
-                f"{self.support:,} candidates: {'; '.join(top)}{more}",
-                {"support": self.support},
-                ("candidates with weight", f"{self.support:,}"),
-            ),
-            Field(
-                "terms",
-                f"{len(self.terms):,}: {named}",
-                {"terms": list(self.terms), **tables},
-                ("terms", f"{len(self.terms):,}"),
-            ),
-            *self._notes(),
-            Field(
-                "cost",
-                f"{self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s",
-                pick(self, "passes", "scored", "seconds"),
-                ("time", seconds_text(self.seconds)),
-            ),
-        )
-        return Summary.of_run(
-            "Design",
-            self.status,
-            fields=fields,
-            tables=(self._list_support(),),
-            notes=("The efficiency is proved relative to the best of all designs, of any weights.",),
-            title="A plan of experiments",
-            caption=f"{self.criterion}-optimal: efficiency at least {efficiency}",
-            pictures=self._picture,
-            details=lambda: Details((Field("candidates", describe_atoms(self.fingerprint)),)),
-        )
 
     def _picture(self) -> list[Picture]:
         said = f"{self.support:,} candidates have weight; the largest is {self.weights.max():.4f}."
-        pictures = [picture_support(self.columns, self.settings, self.weights, said)]
+        pictures = [_picture_support(self.columns, self.settings, self.weights, said)]
         if self.terms_of is not None or self.model.make_map() is not None:
             level = float(self._variance(self.settings).max())
-            pictures.append(
-                Picture(
-                    "How sure predictions are",
-                    f"The variance of a prediction is at most {level:.3g} where the design has weight.",
-                    partial(
-                        draw_variance,
-                        columns=self.columns,
-                        settings=self.settings,
-                        weights=self.weights,
-                        variance=self._variance,
-                    ),
-                )
-            )
+            said = f"The variance of a prediction is at most {level:.3g} where the design has weight."
+            pictures.append(Picture("How sure predictions are", said, partial(_draw_variance, found=self)))
         return pictures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class ExactDesign(HasSummary):
+    """Runs to be made, and how good they are at least.
+
+    Attributes
+    ----------
+    ids, counts : (k,)
+        Candidates, and how often each is run.
+    settings : (k, c)
+        Their factors; a category is the place of its level.
+    columns : tuple of Column
+    efficiency : float
+        Proved lower bound, relative to the best design of any weights, rounding included.
+    criterion : str
+    terms : int
+        Of the model.
+    """
+
+    ids: Ids
+    counts: Ints
+    settings: Vector
+    columns: tuple[Column, ...]
+    efficiency: float
+    criterion: str
+    terms: int
+
+    @property
+    def runs(self) -> int:
+        """How many runs in all."""
+        return int(self.counts.sum())
+
+    def to_columns(
+        self, *, most: int | None = None, seed: int | np.random.Generator | None = None
+    ) -> dict[str, NDArray[Any]]:
+        """Return a row per run: its number, the candidate, and every factor as the user wrote it.
+
+        A factor keeps its name: beside one called ``id``, the candidate is ``design_id``.
+
+        Parameters
+        ----------
+        most
+            The first so many runs only; no others are made. None: all, which must be at most 10,000,000.
+        seed
+            Of a random order of the runs, so that no drift in time is taken for a factor; all runs are then
+            made. None: the runs of a candidate follow each other.
+        """
+        if most is None:
+            rule = (
+                f"given for more than {MOST_ROWS:,} runs, a row each; `ids` and `counts` hold the whole plan"
+            )
+            require(self.runs <= MOST_ROWS, "most", rule, f"None for {self.runs:,}")
+        rule = f"None for more than {MOST_ROWS:,} runs: to shuffle them, all are made"
+        require(seed is None or self.runs <= MOST_ROWS, "seed", rule, f"{self.runs:,} runs")
+        shown = self.runs if most is None else min(count(most, "most"), self.runs)
+        # Cut before they are repeated: a plan may have any number of runs.
+        ends = np.minimum(np.cumsum(self.counts), shown if seed is None else self.runs)
+        each = np.repeat(np.arange(len(self.ids)), np.diff(ends, prepend=0))
+        each = each if seed is None else rng(seed).permutation(each)[:shown]
+        run, id = _name_added(self.columns, "run", "id")
+        factors = {name: values[each] for name, values in show_settings(self.columns, self.settings).items()}
+        return {run: np.arange(1, len(each) + 1), id: self.ids[each], **factors}
+
+    def to_frame(self, *, most: int | None = None, seed: int | np.random.Generator | None = None) -> Any:
+        """Return a pandas DataFrame with one row per run; `most` and `seed` as in `to_columns`."""
+        return make_frame(self.to_columns(most=most, seed=seed))
+
+    def summary(self) -> Summary:
+        """Return runs, points and what is proved."""
+        runs, points, efficiency = self.runs, len(self.ids), show_efficiency(self.efficiency)
+        columns = self.to_columns(most=_SHOWN)
+        rows = [
+            tuple(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row)
+            for row in zip(*columns.values(), strict=True)
+        ]
+        known, what = (lambda: _list_records(self.to_columns())), f"{self.criterion}-efficiency"
+        return Summary(
+            f"ExactDesign({runs} runs at {points} points, {self.terms} terms: {what} >= {efficiency})",
+            (
+                Field("", values={"runs": runs}, tile=("runs", f"{runs}")),
+                Field("", values={"efficiency": self.efficiency}, tile=("proved efficiency", efficiency)),
+                Field("", tile=("points", f"{points}")),
+            ),
+            (Grid("The runs", tuple(columns), rows, size=runs, key="rows", records=known),),
+            ("The efficiency is proved against designs of any weights, which whole runs may not reach.",),
+            title="Runs to be made",
+            message=f"{what} at least {efficiency}, proved",
+            caption=f"{runs} runs: {what} at least {efficiency}",
+            pictures=self._picture,
+        )
+
+    def _picture(self) -> list[Picture]:
+        said = f"{self.runs:,} runs at {len(self.ids):,} points, at most {self.counts.max():,} at one."
+        return [_picture_support(self.columns, self.settings, self.counts.astype(np.float64), said, "run")]
+
+
+# ---------------------------------------------------------------- in words and pictures
+
+
+def _list_records(columns: dict[str, NDArray[Any]]) -> list[dict[str, object]]:
+    """Return columns as a dict per row."""
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _name_added(columns: tuple[Column, ...], *names: str) -> list[str]:
+    """Return what columns beside the factors are called: as no factor is.
+
+    Examples
+    --------
+    >>> _name_added((Column("id"), Column("t")), "id", "weight")
+    ['design_id', 'weight']
+    """
+    taken = {column.name for column in columns}
+    return [find_free(name, taken, "design_") for name in names]
+
+
+def show_efficiency(value: float) -> str:
+    """0.9987, or 1 - 3.2e-08 where that says more; never more than the number."""
+    if value < 0.9999:
+        return f"{np.floor(value * 1e4) / 1e4:.4f}"
+    return f"1 - {np.nextafter((1.0 - value) * 1.005, 1.0):.2g}"
+
+
+def _picture_support(
+    columns: tuple[Column, ...], settings: Vector, weights: Vector, said: str, what: str = "weight"
+) -> Picture:
+    """Return a picture of where weights, or runs, are; `said` is what there is to see."""
+    others = "" if len(columns) < 3 else ", summed over all other factors"
+    title = f"Where the {what}s are: {' and '.join(column.name for column in columns[:2])}{others}"
+    draw = partial(_draw_support, columns=columns, settings=settings, weights=weights, what=what)
+    return Picture(title, said, draw)
+
+
+def _draw_support(
+    axes: Axes, columns: tuple[Column, ...], settings: Vector, weights: Vector, what: str
+) -> None:
+    """Draw the first two factors, areas for weights; one factor against its weights."""
+    if len(columns) == 1:
+        plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y=what)
+        ticks = [axes.set_xticks]
+    else:
+        points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)
+        sums = np.bincount(owner.reshape(-1), weights, minlength=len(points))
+        area = 900.0 * sums / sums.max()
+        axes.scatter(points[:, 0], points[:, 1], s=area, color=plot.COLOURS[0], alpha=0.55, edgecolor="white")
+        axes.margins(0.15)
+        plot.finish_axes(axes, columns[0].name, f"{columns[1].name} (areas: {what}s)")
+        ticks = [axes.set_xticks, axes.set_yticks]
+    for column, set_ticks, turn in zip(columns, ticks, (30, 0), strict=False):  # names below stand aslant
+        cut = [f"{name[: _LONGEST - 1]}\u2026" if len(name) > _LONGEST else name for name in column.levels]
+        if cut:
+            set_ticks(range(len(cut)), labels=list(map(plot.verbatim, cut)), rotation=turn)
+
+
+def _draw_variance(axes: Axes, found: Design) -> None:
+    """Draw how the variance of a prediction changes with each factor, the others at the design's centre."""
+    settings, weights = found.settings, found.weights
+    centre = weights @ settings / weights.sum()
+    for j, column in enumerate(found.columns):
+        if column.levels:
+            shares = np.bincount(settings[:, j].astype(np.int64), weights, minlength=len(column.levels))
+            centre[j] = float(shares.argmax())
+    for j, (name, levels) in enumerate(found.columns[:_CURVES]):
+        low, high = float(settings[:, j].min()), float(settings[:, j].max())
+        if high <= low:
+            continue
+        values = np.arange(len(levels), dtype=np.float64) if levels else np.linspace(low, high, _POINTS)
+        rows = np.repeat(centre[None], len(values), axis=0)
+        rows[:, j] = values
+        style = "o:" if levels else _STYLES[j % len(_STYLES)]  # curves may coincide
+        look: dict[str, Any] = {"color": plot.COLOURS[j], "markersize": 4, "alpha": 0.8}
+        where, height = (values - low) / (high - low), found._variance(rows)
+        axes.plot(where, height, style, label=plot.verbatim(name), **look)
+    level = float(found._variance(settings).max())  # that of an optimal design over its candidates
+    axes.axhline(level, color=plot.GREY, linestyle="--", linewidth=1.0)
+    place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "color": plot.GREY}
+    axes.annotate(f"{level:.3g}", (1.0, level), **place)
+    below = "factor, from its least to its largest value"
+    plot.finish_axes(axes, below, "variance of a prediction", legend=True)
+    axes.set_ylim(0.0, 1.08 * max(level, axes.get_ylim()[1]))
 
 
 # ---------------------------------------------------------------- saving
@@ -372,20 +524,16 @@ def _read_model(value: Any) -> ModelSpec:
     )
 
 
-def _read_error(value: Any) -> float:  # what an old file does not say is not known
-    return LARGEST if value is None else number(value, "root_error", low=0.0)
-
-
 def _check(found: Design) -> None:
     require(len(np.unique(found.ids)) == found.support, "ids", "distinct", "repeated ids")
-    require(abs(float(found.weights.sum()) - 1.0) <= WEIGHTS, "weights", "of sum 1", found.weights.sum())
+    check_weights(found.weights)
     require(0.0 <= found.efficiency <= 1.0, "efficiency", "in [0, 1]", found.efficiency)
     require(0.0 <= found.share < 1.0, "share", "in [0, 1)", found.share)
     right = (found.share > 0.0) == (len(found.given) > 0)
     require(right, "share", "0 without given runs, else more", found.share)
     k, width = found.settings.shape
-    same = np.array_equal(found.pool_ids[:k], found.ids)
-    same = same and np.array_equal(found.pool_settings[:k], found.settings)
+    pairs = (found.pool_ids, found.ids), (found.pool_settings, found.settings)
+    same = all(np.array_equal(pool[:k], held) for pool, held in pairs)
     require(same, "pool_ids", "led by the ids", "others")
     require(len(found.terms) == len(found.information), "terms", "as many as rows of M", len(found.terms))
     require(len(found.columns) == width, "columns", "as many as settings", len(found.columns))
@@ -418,12 +566,11 @@ CODEC = Codec(
         "settings": _real("k", "c"),
         "given": _real("g", "p"),
         "root": _real("p", "r", optional=True),
-        "root_error": Json(lambda error: error, _read_error, optional=True),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
         "pool_rows": _real("pool", "p"),
         "pool_settings": _real("pool", "c"),
         **dict.fromkeys(("efficiency", "share"), Scalar.NUMBER),
-        **dict.fromkeys(("passes", "seconds"), Scalar.COST),
+        **dict.fromkeys(("passes", "seconds", "root_error"), Scalar.COST),
         "scored": Scalar.COUNT,
         "status": Scalar.STATUS,
         "criterion": Scalar.TEXT,

@@ -1,4 +1,4 @@
-"""The search for a design: pools, passes and proofs, as a generator of states."""
+"""The search for a design: a first pool of full rank, then pools, passes and proofs, by a generator."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -6,16 +6,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Atoms, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.core.contracts import Atoms, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.data.atoms import ArrayAtoms, finite_rows
+from wolfhound.designs.criteria import SINGULAR, AliasedTerms, find_null_space
 from wolfhound.designs.newton import Task, improve
-from wolfhound.designs.proof import Certificate, certify
-from wolfhound.methods._begin import POOL
+from wolfhound.designs.proof import certify
+from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, survey
 
 HARVEST = 4096
@@ -74,10 +75,6 @@ class Search:
     scale: Vector  # (d,) what the caller's terms were multiplied by
     root_error: float = 0.0  # how well C is known, by share of its rows
 
-    def take(self, ids: Ids) -> Vector:
-        """Rows in float64."""
-        return np.ascontiguousarray(self.candidates.take(ids), np.float64)
-
     def states(self, ids: Ids, weights: Vector) -> Iterator[DesignState]:
         """Yield the start, then the best design after every pass; end where no pass helps any more.
 
@@ -88,9 +85,18 @@ class Search:
         yield best
         idle = 0
         for t in itertools.count(1):
-            weights, _ = improve(self.task, self.take(ids), weights, self.goal / 4.0)
-            ids, weights = ids[weights > 0.0], weights[weights > 0.0]
-            proof = self.certify(ids, weights)
+            rows = np.ascontiguousarray(self.candidates.take(ids), np.float64)
+            weights = improve(self.task, rows, weights, self.goal / 4.0)
+            held = weights > 0.0
+            ids, weights = ids[held], weights[held]
+            proof = certify(
+                rows[held],
+                weights,
+                root=self.task.root,
+                given=self.given,
+                share=self.task.share,
+                root_error=self.root_error,
+            )
             if proof is None:
                 return
             hits = survey(self.oracle, proof.query, HARVEST, self.exclude)
@@ -109,17 +115,6 @@ class Search:
             if len(new) == 0 or idle > _PATIENCE:
                 return
             ids, weights = np.concatenate([ids, new]), np.concatenate([weights, np.zeros(len(new))])
-
-    def certify(self, ids: Ids, weights: Vector) -> Certificate | None:
-        """Prepare the proof for a design; None if its information cannot be inverted."""
-        return certify(
-            self.take(ids),
-            weights,
-            root=self.task.root,
-            given=self.given,
-            share=self.task.share,
-            root_error=self.root_error,
-        )
 
     def begin(self, ids: Ids, rows: Vector) -> tuple[Ids, Vector]:
         """Solve a sample of candidates, roughly; return its design.
@@ -140,3 +135,41 @@ class Search:
             if state.efficiency >= 1.0 - _ROUGH:
                 break
         return ids[places], weights
+
+
+# ---------------------------------------------------------------- candidates that are read first
+
+
+def draw_sample(n: int, exclude: Ids, rng: np.random.Generator) -> Ids:
+    """Random candidates of n that are not excluded, in random order."""
+    few = n <= 2 * SAMPLE + len(exclude)
+    drawn = np.arange(n) if few else np.unique(rng.integers(0, n, SAMPLE + SAMPLE // 4))
+    return rng.permutation(np.setdiff1d(drawn, exclude))[:SAMPLE]
+
+
+def complete_sample(search: Search, ids: Ids, names: Sequence[str]) -> tuple[Ids, Vector, float]:
+    """Add candidates until the sample, and its first `POOL`, have full rank: ids, rows, passes it took.
+
+    Where no candidate has a part in what is missing, the error names the terms that are aliased.
+    """
+    candidates, given, passes = search.candidates, search.given, 0.0
+    rows = np.asarray(finite_rows(candidates, ids), np.float64)
+    some = max(POOL, 4 * candidates.shape[1])
+    null = find_null_space(np.concatenate([rows[:some], given]))
+    if null.shape[1] and len(ids) > some:  # rows with a part in the missing directions come first
+        parts = ((rows @ null) ** 2).sum(axis=1)
+        front = np.argsort(-parts, kind="stable")[: max(256, 4 * null.shape[1])]
+        order = np.concatenate([front, np.setdiff1d(np.arange(len(rows)), front)])
+        ids, rows = ids[order], rows[order]
+        null = find_null_space(np.concatenate([rows[:some], given]))
+    while null.shape[1]:
+        hits = survey(search.oracle, null @ null.T, 256, search.exclude)
+        passes += hits.passes
+        rest = float(hits.scores[0]) if len(hits.ids) else 0.0
+        new = np.setdiff1d(hits.ids, ids[:some])
+        if not rest > (SINGULAR * 1e2) ** 2 * hits.radius or len(new) == 0:
+            raise AliasedTerms(null, names)
+        ids = np.concatenate([new, np.setdiff1d(ids, new, assume_unique=True)])
+        rows = np.asarray(finite_rows(candidates, ids), np.float64)
+        null = find_null_space(np.concatenate([rows[:some], given]))
+    return ids, rows, passes

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wolfhound.core import Matrix, Vector
-from wolfhound.jit import fast_kernel, kernel
+from wolfhound.compiled.jit import fast_kernel, kernel
+from wolfhound.core.contracts import Matrix, Vector
 
 WIDE = 64
 """Rows on the right that stay in the first cache while those on the left go by."""

@@ -18,13 +18,13 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Matrix, Progress, Status, Vector
+from wolfhound.core.contracts import Ids, Ints, Matrix, Progress, Status, Vector
 from wolfhound.herding._compiled import best, shift
-from wolfhound.herding.embedding import Embedding
+from wolfhound.herding.features import Features
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.kernels.features import Features
 from wolfhound.herding.labels import next_label
-from wolfhound.solve import Limits, Outcome, drive
+from wolfhound.herding.mmd import Embedding
+from wolfhound.solve.driver import Limits, Outcome, drive
 
 
 class Held(NamedTuple):

@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound import validate
-from wolfhound.core import AtomsLike, Ids, Ints, Progress
-from wolfhound.display import Job, Reading, show_progress
-from wolfhound.encoding import Missing
-from wolfhound.herding.draw import draw_ids, speak_of, take_rows
-from wolfhound.herding.kernels import Kernel, check_kernel
-from wolfhound.herding.kernels.gaussian import Gaussian
+from wolfhound.core import validate
+from wolfhound.core.contracts import AtomsLike, Ids, Ints, Progress
+from wolfhound.core.progress import Job, Reading, show_progress
+from wolfhound.data.encoding import Missing
+from wolfhound.herding.kernels import Gaussian, Kernel, check_kernel
 from wolfhound.herding.labels import Labels, allot
 from wolfhound.herding.result import HerdResult
-from wolfhound.herding.session import KernelSession
-from wolfhound.herding.settings import HerdData, HerdSettings, check_start, seed_number
-from wolfhound.herding.tabular import TableOptions, as_names
-from wolfhound.solve import Limits
+from wolfhound.herding.rows import HerdData, TableOptions, draw_ids, speak_of, take_rows
+from wolfhound.herding.session import HerdSettings, KernelSession, check_start, seed_number
+from wolfhound.solve.arguments import to_places
+from wolfhound.solve.driver import Limits
 
 LEAST, TIMES = 10_000, 4
 """Candidates: at least so many, and so many times as there are picks."""
@@ -141,15 +139,19 @@ def herd(
     flags: dict[str, Any] = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
     for name, value in flags.items():
         validate.flag(value, name)
-    options = TableOptions(as_names(columns), missing, numeric_only, standardize).check()
+    options = TableOptions(columns, missing, numeric_only, standardize).check()
     validate.require(by is not None or not balanced, "balanced", "False without `by`", balanced)
     alone = target is None or by is None
     validate.require(alone, "target", "None with `by`: herd each label on its own", "one")
     chosen_kernel = Gaussian() if kernel is None else kernel
     centred = bool(getattr(chosen_kernel, "centred", False))
     validate.require(not (centred and standardize), "standardize", "False with scores: scale both", True)
-    data, number = HerdData.of(atoms, target, by, row_weights, options), seed_number(seed)
-    chosen, banned = _check_ids(data, m, start, exclude)
+    data, number = HerdData.read(atoms, target, by, row_weights, options=options), seed_number(seed)
+    start, exclude = (
+        to_places(data.table, start, "start"),
+        to_places(data.table, exclude, "exclude", strict=False),
+    )
+    chosen, banned = check_start(data.atoms.shape[0], m, start, exclude)
     settings = HerdSettings(
         kernel=_fit_kernel(chosen_kernel, data, number),
         candidates=_count_candidates(data, m, candidates, start=chosen, exclude=banned, balanced=balanced),
@@ -181,18 +183,12 @@ def _read_picks(job: Job, *, n: int, m: int, swap: bool) -> Reading:
     return Reading(min(share, 1.0), f"{where}, {job.seconds:.0f} s")
 
 
-def _check_ids(data: HerdData, m: int, start: ArrayLike | None, exclude: ArrayLike | None) -> tuple[Ids, Ids]:
-    """Return the ids of `start` and `exclude` among the rows that are kept."""
-    if data.table is not None:
-        start = data.table.find_places(start, "start")
-        exclude = data.table.find_places(exclude, "exclude", strict=False)
-    return check_start(data.atoms.shape[0], m, start, exclude)
-
-
 def _fit_kernel(kernel: Kernel, data: HerdData, seed: int) -> Kernel:
     """Return the kernel with nothing left to choose."""
     check_kernel(kernel)
     validate.require(data.target is None or not kernel.centred, "target", f"None with {kernel!r}", "one")
+    rule = "None: the kernel has its own target"
+    validate.require(data.row_weights is None or not kernel.centred, "row_weights", rule, "one")
     rng = np.random.default_rng([seed, _FIT])
     sources = [(data.atoms, "atoms")] + ([] if data.target is None else [(data.target, "target")])
     none, size = np.empty(0, np.int64), _SAMPLE // len(sources)

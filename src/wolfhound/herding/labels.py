@@ -10,13 +10,13 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound._arrow import unwrap
-from wolfhound._files import lock
-from wolfhound.atoms import finite_rows
 from wolfhound.compiled import corral
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Vector
-from wolfhound.threads import one_blas_thread
-from wolfhound.validate import array, require
+from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import array, require
+from wolfhound.data.atoms import finite_rows
+from wolfhound.data.files import lock
+from wolfhound.data.tables import unwrap
 
 SWEEPS = 5
 """Times that each label is fitted to what the others leave: more hardly changes anything."""
@@ -197,18 +197,15 @@ def fit_jointly(means: Means, start: Vector) -> Vector:
             fitted = share * corral.solve(2.0 * share * inner, linear)
             reached += means.gram[:, block] @ (fitted - out[block])
             out[block] = fitted
-        return _no_worse(means, start, out - start)
-
-
-def _no_worse(means: Means, start: Vector, move: Vector) -> Vector:
-    """As far along the move as no distance grows: first that of each label, then that of the whole."""
-    for block in means.blocks:
-        bent = means.gram[block, block] @ move[block]
-        slope = start[block] @ bent - means.own[block] @ move[block]
-        move[block] *= _reach(float(slope), float(bent @ move[block]))
-    bent = means.gram @ move
-    step = _reach(float(start @ bent - means.whole @ move), float(bent @ move))
-    return np.maximum(start + step * move, 0.0)
+        # As far along the move as no distance grows: first that of each label, then that of the whole.
+        move = out - start
+        for block in means.blocks:
+            bent = means.gram[block, block] @ move[block]
+            slope = start[block] @ bent - means.own[block] @ move[block]
+            move[block] *= _reach(float(slope), float(bent @ move[block]))
+        bent = means.gram @ move
+        step = _reach(float(start @ bent - means.whole @ move), float(bent @ move))
+        return np.maximum(start + step * move, 0.0)
 
 
 def _reach(slope: float, bend: float) -> float:

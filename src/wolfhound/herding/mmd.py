@@ -1,7 +1,9 @@
-"""Distances between sets of rows in a kernel: the maximum mean discrepancy.
+"""Means of sets of rows in a kernel, and the distance between them: the maximum mean discrepancy.
 
 ``MMD^2 = sum a_i a_j k(x_i, x_j) - 2 sum a_i b_j k(x_i, y_j) + sum b_i b_j k(y_i, y_j)``.
-Tiles of kernel values are made, summed in float64 and forgotten.
+Tiles of kernel values are made, summed in float64 and forgotten. The mean embedding of
+millions of rows is that of some thousand of them, weighted so that their random features
+have the mean of all rows: one pass, nothing kept.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,20 +16,33 @@ from typing import final
 
 import numpy as np
 
-from wolfhound.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Vector
-from wolfhound.herding.draw import draw_held_out, speak_of, take_rows
-from wolfhound.herding.kernels import Kernel, check_kernel
-from wolfhound.herding.kernels.distances import floats
-from wolfhound.herding.kernels.features import row_shares
-from wolfhound.progress import report_rows
-from wolfhound.threads import map_ordered
-from wolfhound.validate import count as whole
-from wolfhound.validate import flag, kind, require
-from wolfhound.validate import ids as valid_ids
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.threads import map_ordered, one_blas_thread
+from wolfhound.core.validate import count as whole
+from wolfhound.core.validate import flag, kind, require
+from wolfhound.core.validate import ids as valid_ids
+from wolfhound.data.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
+from wolfhound.herding.features import Features, feature_mean
+from wolfhound.herding.kernels import Kernel, centre_of, check_kernel, floats
+from wolfhound.herding.rows import draw_held_out, draw_ids, draw_weighted, row_shares, speak_of, take_rows
 
 TALL, WIDE = 1024, 512
 """Rows on either side of a tile: fixed, so that sums have one order."""
+
+FEATURES = 256
+"""Random features that the rows are weighted by."""
+
+BASE = 10_000
+"""Rows that stand for the target, at least; a smaller target is taken whole."""
+
+MOST = 20_000
+"""Rows that stand for a target that is not taken whole, at most: candidates times these is the work."""
+
+_NONE: Ids = np.empty(0, np.int64)
+
+RIDGE = 1e-4
+"""Of the mean diagonal: keeps the weights near where they start in directions that features barely see."""
 
 
 def kernel_sums(
@@ -167,16 +182,19 @@ def mmd(
     means = kernel.mean(a, wa, "left"), kernel.mean(b, wb, "right")
     if means[0] is not None and means[1] is not None:
         return Reference.of(means[1][None], kernel, exact=True).mmd(means[0][None])
-    full = kernel.fit(np.concatenate([_spread(a, "left"), _spread(b, "right")]))
+    # A lengthscale that is lacking is that of at most 500 rows of each, at equal distances.
+    some = [
+        take_rows(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
+        for atoms, n, name in ((a, a.shape[0], "left"), (b, b.shape[0], "right"))
+    ]
+    full = kernel.fit(np.concatenate(some))
     wa, wb = _or_equal(wa, a.shape[0]), _or_equal(wb, b.shape[0])
-    square = _within(full, a, wa, "left") - 2.0 * _between(full, a, wa, b, wb) + _within(full, b, wb, "right")
+    between = 0.0
+    for here, block in _blocks(a):
+        for there, other in _blocks(b):
+            between += float(wa[here] @ kernel_sums(full, block, other, wb[there], single=False))
+    square = _within(full, a, wa, "left") - 2.0 * between + _within(full, b, wb, "right")
     return math.sqrt(max(square, 0.0))
-
-
-def _spread(atoms: Atoms, name: str) -> Matrix:
-    """At most 500 rows at equal distances."""
-    n = atoms.shape[0]
-    return take_rows(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
 
 
 def _or_equal(shares: Vector | None, n: int) -> Vector:
@@ -189,6 +207,7 @@ def _blocks(atoms: Atoms) -> Iterator[tuple[slice, Matrix]]:
 
 
 def _within(kernel: Kernel, atoms: Atoms, weights: Vector, name: str) -> float:
+    """Sum of the kernel over all pairs of one set, weighted."""
     total = 0.0
     for here, block in _blocks(atoms):
         with speak_of(name):
@@ -198,15 +217,6 @@ def _within(kernel: Kernel, atoms: Atoms, weights: Vector, name: str) -> float:
             if there.start > here.start:
                 sums = kernel_sums(kernel, block, other, weights[there], single=False)
                 total += 2.0 * float(weights[here] @ sums)
-    return total
-
-
-def _between(kernel: Kernel, a: Atoms, wa: Vector, b: Atoms, wb: Vector) -> float:
-    total = 0.0
-    for here, block in _blocks(a):
-        for there, other in _blocks(b):
-            sums = kernel_sums(kernel, block, other, wb[there], single=False)
-            total += float(wa[here] @ sums)
     return total
 
 
@@ -374,3 +384,154 @@ class Reference:
 
     def _at(self, placed: Matrix) -> Vector:
         return kernel_sums(self.kernel, placed, self.rows, self.weights)
+
+
+# ---------------------------------------------------------------- the mean of a target at candidates
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Embedding:
+    """Candidates, and the target's mean embedding mu at each of them."""
+
+    kernel: Kernel  # with nothing left to choose
+    ids: Ids  # (c,) candidates, ascending
+    rows: Matrix  # (c, d) as the atoms give them
+    ku: Vector  # (c,) <mu, k(c, .)> at the candidates
+    base: Matrix  # (r, d) stand for the target: rows, or one if the kernel knows its mean, none if that is 0
+    base_ids: Ids  # (r,) ids of these in the target; none if they are not of it
+    mass: Vector  # (r,) their calibrated weights, 1 in sum; some may be below 0
+    square: float  # |mu|^2
+    features: Features | None  # that the mass was calibrated by, if it was
+    exact: bool  # whether `ku` and `square` are those of all rows
+    read: int  # rows of the target that a pass read
+
+    @property
+    def passes(self) -> float:
+        """Passes over the target."""
+        return float(self.read > 0)
+
+    @property
+    def scored(self) -> int:
+        """Rows read in passes, and candidates."""
+        return self.read + len(self.ids)
+
+    def at(self, rows: Matrix) -> Vector:
+        """(r,) float64 values <mu, k(x, .)> at other rows."""
+        return kernel_sums(self.kernel, rows, self.base, self.mass)
+
+
+def embed(
+    atoms: AtomsLike,
+    kernel: Kernel,
+    *,
+    count: int,
+    features: Features | int = FEATURES,
+    target: AtomsLike | None = None,
+    row_weights: Vector | None = None,
+    exclude: Ids = _NONE,
+    rng: np.random.Generator,
+) -> Embedding:
+    """Draw `count` candidates and return the target's mean embedding at them; that of the atoms by default.
+
+    A lengthscale that the kernel lacks is chosen from the rows drawn. Rows are weighted by random features,
+    these or so many; of `row_weights` only ratios matter. Excluded atoms are no candidates, but count in
+    the mean. Arguments are checked by `herd`.
+
+    Examples
+    --------
+    >>> from wolfhound.herding import Linear
+    >>> found = embed(np.eye(3), Linear(), count=2, rng=np.random.default_rng(0))
+    >>> found.ku.round(3)
+    array([0.333, 0.333])
+    """
+    pool = as_atoms(atoms)
+    n, d = pool.shape
+    name, goal = ("atoms", pool) if target is None else ("target", as_atoms(target, "target"))
+    shares = row_shares(row_weights, goal.shape[0], "row_weights")
+    ids = draw_ids(n, count, exclude, rng)
+    rows = take_rows(pool, ids)
+    # What stands for the target: nothing if its mean is 0, one row if the kernel knows it, else rows of it.
+    base_ids, exact, found = ids[:0], True, None
+    if kernel.centred:
+        full, base, mass = kernel.fit(rows), rows[:0], np.ones(0)
+    elif (known := kernel.mean(goal, shares, name)) is not None:
+        full, base, mass = kernel.fit(rows), known[None], np.ones(1)
+    else:
+        # Where many ids are left out, candidates are no sample of the target.
+        fair = target is None and BASE <= len(ids) <= MOST and 100 * len(exclude) <= n
+        base_ids, mass, exact = _draw_base(goal, ids if fair else None, max(count, BASE), shares, rng)
+        base = rows if base_ids is ids else take_rows(goal, base_ids, name)
+        full = kernel.fit(base if target is None else np.concatenate([rows, base]))
+        if not exact:
+            centre = centre_of(base)
+            found = full.features(d, features, rng, centre=centre) if isinstance(features, int) else features
+        if found is not None:
+            mass = calibrate(found, base, feature_mean(goal, found, weights=shares, name=name), mass)
+    everywhere = self_sums(full, base, mass)
+    if exact and target is None and len(base_ids):
+        ku = everywhere[ids]  # all rows stand for themselves
+    else:
+        ku = everywhere if base is rows else kernel_sums(full, rows, base, mass)
+    return Embedding(
+        kernel=full,
+        ids=ids,
+        rows=rows,
+        ku=ku,
+        base=base,
+        base_ids=base_ids,
+        mass=mass,
+        square=float(mass @ everywhere),
+        features=found,
+        exact=exact,
+        read=goal.shape[0] if (exact and not kernel.centred) or found is not None else 0,
+    )
+
+
+def _draw_base(
+    goal: Atoms, usable: Ids | None, size: int, shares: Vector | None, rng: np.random.Generator
+) -> tuple[Ids, Vector, bool]:
+    """Ids that stand for the target, their weights, and whether they are all.
+
+    All rows of a small target; else the candidates if they are usable; else other random rows.
+    """
+    n = goal.shape[0]
+    if n <= size:
+        report_rows(n)
+        return np.arange(n), _or_equal(shares, n), True
+    size = min(size, MOST)
+    if shares is None:
+        ids = draw_ids(n, size, _NONE, rng) if usable is None else usable
+        return ids, _or_equal(None, len(ids)), False
+    if usable is not None:
+        start = shares[usable]
+        # Rows drawn evenly will do if a quarter of them would carry the weights as well.
+        if start.sum() ** 2 >= 0.25 * len(start) * (start @ start) > 0.0:
+            return usable, start / start.sum(), False
+    ids, repeats = np.unique(draw_weighted(shares, size, rng), return_counts=True)
+    return ids, repeats / size, False
+
+
+def calibrate(
+    features: Features, rows: Matrix, mean: Vector, start: Vector, *, ridge: float = RIDGE
+) -> Vector:
+    """(r,) weights of rows near `start`, 1 in sum, whose feature mean is nearly `mean`.
+
+    ``a = p (1 + F z)`` with ``(F' P F + ridge tr(F' P F)/D I) z = mean - F' p``, p = `start` (>= 0, 1 in
+    sum) and P = diag(p), the constant 1 being the last of the D columns of F.
+
+    Examples
+    --------
+    >>> from wolfhound.herding import Identity
+    >>> rows, half = np.array([[0.0], [1.0]]), np.array([0.5, 0.5])
+    >>> calibrate(Identity(1), rows, np.array([0.8]), half).round(3)
+    array([0.2, 0.8])
+    """
+    table = np.ones((len(rows), features.dim_out + 1))
+    with one_blas_thread():
+        table[:, :-1] = features(rows)
+        weighed = table * start[:, None]
+        square = weighed.T @ table
+        square[np.diag_indices_from(square)] += ridge * np.trace(square) / len(square)
+        found = start + weighed @ np.linalg.solve(square, np.append(mean, 1.0) - weighed.sum(axis=0))
+    return np.asarray(found / found.sum())

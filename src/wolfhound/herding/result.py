@@ -8,48 +8,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound import plot
-from wolfhound._brief import known
-from wolfhound.atoms import Fingerprint, as_atoms
-from wolfhound.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Status, Vector
-from wolfhound.encoding import TableAtoms, TableReport
-from wolfhound.herding.evaluation import Curve
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.core.text import finite_text, passes_text, seconds_text
+from wolfhound.core.validate import kind, require
+from wolfhound.data.atoms import Fingerprint, as_atoms
+from wolfhound.data.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
+from wolfhound.data.encoding import TableAtoms, TableReport
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.picture import draw_curve, draw_rows, project_rows
-from wolfhound.herding.session import Callback, resume
-from wolfhound.herding.settings import HerdSettings
-from wolfhound.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
-from wolfhound.result import LISTED, TRACE, Trace, make_frame, tell_trace
-from wolfhound.text import passes_text, seconds_text
-from wolfhound.validate import kind, require
+from wolfhound.herding.session import Callback, Curve, HerdSettings, KernelSession, Session
+from wolfhound.show import plot
+from wolfhound.show.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.solve.result import LISTED, TRACE, Trace, make_frame, tell_trace
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 _DRAWN = 2000  # atoms that a picture shows
 
 _SHOWN = 8
-
-
-class Session(Protocol):
-    """What a result keeps in memory to go on; lost when it is saved or pickled."""
-
-    @property
-    def atoms(self) -> Atoms:
-        """What was herded."""
-
-    @property
-    def table(self) -> TableAtoms | None:
-        """The table that it was."""
-
-    def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
-        """Go on to m atoms; return the fields of the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -166,7 +149,7 @@ class HerdResult(HasSummary):
     @property
     def frame(self) -> Any:
         """The chosen rows with `id` and `weight`, as the kind of table that was given; of files, pandas."""
-        table = getattr(self.session, "table", None)
+        table = None if self.session is None else self.session.data.table
         if table is None:
             what = "a table that was given, in this process: atoms of arrays, and saved results, have none"
             raise ValueError(f"`frame` needs {what}. Take rows by `ids`.")
@@ -216,7 +199,7 @@ class HerdResult(HasSummary):
             if self.settings is None:
                 how = "call herd with its ids as `start`"
                 raise ValueError(f"a loaded result in {self.space} cannot go on: {how}.")
-            session = resume(self.settings, self.ids, self.fingerprint, atoms, **given)
+            session = KernelSession.resume(self.settings, self.ids, self.fingerprint, atoms, **given)
         return HerdResult(**session.extend(m, max_seconds=max_seconds, callback=callback))
 
     def plot(
@@ -267,49 +250,43 @@ class HerdResult(HasSummary):
 
     def summary(self) -> Summary:
         """Return quality, cost and the first atoms."""
-        return _describe(self)
-
-
-def _describe(result: HerdResult) -> Summary:
-    k, n = len(result.ids), sum(part.n for part in result.fingerprint)
-    first = ", ".join(f"{i}" for i in result.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
-    unused = f", {result.zeros:,} of weight 0" if result.zeros else ""
-    random = f"{result.mmd_random:.3g} +- {result.mmd_random_spread:.1g}"
-    size: dict[str, object] = {
-        "m": k,
-        "ess": result.ess,
-        "table": result.table and result.table.to_json(),
-        "target_table": result.target_table and result.target_table.to_json(),
-    }
-    quality = pick(result, "mmd", "mmd_random", "mmd_random_spread", "gain")
-    fields = (
-        Field(
-            "atoms", f"{k:,} of {n:,}, effective {result.ess:,.6g}{unused}: {first}", size, ("rows", f"{k:,}")
-        ),
-        Field("mmd", f"{_describe_quality(result)} ({random})", quality, ("MMD", f"{result.mmd:.3g}")),
-        Field("gain", tile=("gain over random", known(result.gain))),
-        *_describe_labels(result),
-        *result.notes,
-        Field("on", result.reference, {"reference": result.reference}),
-        Field(
-            "cost",
-            f"{_describe_cost(result)}; evaluation {result.evaluation_seconds:.3g} s",
-            pick(result, "passes", "scored", "seconds", "evaluation_seconds"),
-            ("time", seconds_text(result.seconds)),
-        ),
-        Field("in", result.space, {"kernel": result.space}),
-    )
-    return Summary.of_run(
-        "HerdResult",
-        result.status,
-        fields=fields,
-        tables=(_list_rows(result),),
-        title="Rows that stand for all",
-        message=result.message,
-        caption=f"{result.space}: {_describe_quality(result)}",
-        pictures=lambda: _picture(result),
-        details=lambda: tell_trace(result.trace, result.fingerprint, result.seconds),
-    )
+        k, n = len(self.ids), sum(part.n for part in self.fingerprint)
+        first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
+        spread = f"{self.ess:,.6g}" + (f", {self.zeros:,} of weight 0" if self.zeros else "")
+        random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
+        size: dict[str, object] = {
+            "m": k,
+            "ess": self.ess,
+            "table": self.table and self.table.to_json(),
+            "target_table": self.target_table and self.target_table.to_json(),
+        }
+        quality = pick(self, "mmd", "mmd_random", "mmd_random_spread", "gain")
+        fields = (
+            Field("atoms", f"{k:,} of {n:,}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
+            Field("mmd", f"{_describe_quality(self)} ({random})", quality, ("MMD", f"{self.mmd:.3g}")),
+            Field("gain", tile=("gain over random", finite_text(self.gain))),
+            *_describe_labels(self),
+            *self.notes,
+            Field("on", self.reference, {"reference": self.reference}),
+            Field(
+                "cost",
+                f"{_describe_cost(self)}; evaluation {self.evaluation_seconds:.3g} s",
+                pick(self, "passes", "scored", "seconds", "evaluation_seconds"),
+                ("time", seconds_text(self.seconds)),
+            ),
+            Field("in", self.space, {"kernel": self.space}),
+        )
+        return Summary.of_run(
+            "HerdResult",
+            self.status,
+            fields=fields,
+            tables=(_list_rows(self),),
+            title="Rows that stand for all",
+            message=self.message,
+            caption=f"{self.space}: {_describe_quality(self)}",
+            pictures=lambda: _picture(self),
+            details=lambda: tell_trace(self.trace, self.fingerprint, self.seconds),
+        )
 
 
 def _describe_labels(result: HerdResult) -> list[Field]:
@@ -373,8 +350,8 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
                 ),
             )
         )
-    table = atoms if isinstance(atoms, TableAtoms) else session.table if session else None
-    given = as_atoms(atoms) if atoms is not None else session.atoms if session else None
+    table = atoms if isinstance(atoms, TableAtoms) else session.data.table if session else None
+    given = as_atoms(atoms) if atoms is not None else session.data.atoms if session else None
     if given is not None:
         others, dots = project_rows(*_take_drawn(given, result.ids, table))
         drawn.append(
@@ -399,7 +376,7 @@ def _take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None) -> tuple[Matri
 def _describe_quality(result: HerdResult) -> str:
     if math.isnan(result.mmd):
         return "MMD not evaluated"
-    if math.isnan(result.gain):
+    if math.isnan(result.gain) or result.gain <= 0.0:
         against = f"random {result.mmd_random:.3g}"
     elif result.gain >= 1.0:
         against = f"{result.gain:.3g} times closer than random"
@@ -462,3 +439,71 @@ CODEC = Codec(
     _check,
 )
 """How results are saved."""
+
+
+# ---------------------------------------------------------------- pictures
+
+_CLASSES = len(plot.COLOURS) - 1
+"""So many labels have a colour of their own; the last is for all others."""
+
+_AREA = 24.0
+
+
+def draw_curve(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: float = np.nan) -> None:
+    """Draw the MMD of m rows beside that of random ones.
+
+    The MMD of the whole result, `last`, is marked if it is not that of the curve: rows of the curve are not
+    weighted.
+    """
+    plot.draw_curve(axes, sizes, plot.hide_nonpositive(random), 1, "random (mean)")
+    plot.draw_curve(axes, sizes, plot.hide_nonpositive(mmd), 0, "chosen")
+    if last > 0.0 and last != mmd[-1]:
+        star: dict[str, Any] = {"marker": "*", "markersize": 11, "linestyle": ""}
+        axes.plot(sizes[-1:], [last], color=plot.COLOURS[2], label="weighted", **star)
+    axes.set_xscale("log")
+    plot.use_log(axes.set_yscale, mmd, random)
+    plot.finish_axes(axes, "rows m", "MMD", legend=True)
+
+
+def draw_rows(
+    axes: Axes, others: Vector, dots: Vector, weights: Vector, labels: NDArray[Any] | None = None
+) -> None:
+    """Draw chosen rows (m, 2) among others (r, 2), as `project_rows` gives them: weights are areas."""
+    areas = _AREA * weights * len(weights)
+    axes.scatter(others[:, 0], others[:, 1], s=5.0, color=plot.PALE, linewidths=0.0, label="rows (a sample)")
+    for i, (label, which) in enumerate(group_labels(labels, len(dots)).items()):
+        look: dict[str, Any] = {"color": plot.COLOURS[i], "marker": plot.MARKERS[i]}
+        edge: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "alpha": 0.9}
+        axes.scatter(
+            dots[which, 0], dots[which, 1], s=areas[which], label=plot.verbatim(label), **look, **edge
+        )
+    plot.finish_axes(axes, "first principal axis", "second principal axis", legend=True)
+    plot.limit_axes(axes, np.concatenate([others, dots]), "rows")
+
+
+def project_rows(sample: Matrix, chosen: Matrix) -> tuple[Vector, Vector]:
+    """(r, 2) and (m, 2) rows along the two directions in which the sample varies most.
+
+    A few far rows do not choose the directions: for these, columns are cut at their
+    0.5 and 99.5 per cent.
+    """
+    ends = np.quantile(sample, [0.005, 0.995], axis=0)
+    near = np.clip(sample.astype(np.float64), *ends)
+    centre = near.mean(axis=0)
+    directions = np.linalg.svd(near - centre, full_matrices=False)[2][:2]
+    # One column or row has one direction: the other axis is then 0.
+    plane = np.zeros((2, sample.shape[1]))
+    plane[: len(directions)] = directions
+    return (sample - centre) @ plane.T, (chosen - centre) @ plane.T
+
+
+def group_labels(labels: NDArray[Any] | None, m: int) -> dict[str, NDArray[np.bool_]]:
+    """Which of m rows have which label; beyond the most frequent few, all others together."""
+    if labels is None:
+        return {"chosen": np.ones(m, bool)}
+    values, counts = np.unique(labels, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    own = order if len(values) <= _CLASSES + 1 else order[:_CLASSES]
+    groups = {str(values[i]): labels == values[i] for i in np.sort(own)}
+    rest = ~np.any(list(groups.values()), axis=0)
+    return groups | ({f"{len(values) - len(own)} other labels": rest} if rest.any() else {})

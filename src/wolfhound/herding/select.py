@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ids, Vector
+from wolfhound.core.contracts import Ids, Vector
+from wolfhound.core.validate import array, count, describe, require, require_finite
 from wolfhound.herding.herd import herd
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.result import HerdResult
-from wolfhound.validate import array, count, describe, require, require_finite
 
 try:
     from sklearn.base import BaseEstimator

@@ -1,59 +1,190 @@
-"""A run of kernel herding, which can go on: candidates, picks, weights, and what they are worth."""
+"""A run of kernel herding, which can go on: settings, candidates, picks, weights, and what they are worth.
+
+How good a herd is: its MMD on all atoms or held-out ones, beside random subsets of as many.
+Held-out rows are weighted so that their random features have the mean of all
+atoms, which the embedding found already: without this the chance of drawing them
+would hide how good a herd is. Two halves, weighted apart, estimate
+``|mu|^2`` by ``<mu_1, mu_2>``, so that their errors cancel on average.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from wolfhound import store
-from wolfhound.atoms import Fingerprint
 from wolfhound.compiled import corral
-from wolfhound.core import Atoms, AtomsLike, Ids, Matrix, Progress, Vector
-from wolfhound.encoding import TableAtoms, find_table
-from wolfhound.herding.draw import take_rows
-from wolfhound.herding.embedding import FEATURES, Embedding, embed
-from wolfhound.herding.evaluation import evaluate, measure_herd, skip_evaluation
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Progress, Status, Vector
+from wolfhound.core.progress import Cut, on_progress, report_rows
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import count, flag, function, ids, require
+from wolfhound.data import store
+from wolfhound.data.atoms import Fingerprint, PartPrint
+from wolfhound.data.encoding import TableAtoms, find_table
+from wolfhound.herding.features import Features
 from wolfhound.herding.greedy import Candidates, Held, Herd, run
-from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.kernels.features import Features
+from wolfhound.herding.kernels import KERNELS, Kernel
 from wolfhound.herding.labels import LabelAtoms, Labels, Means, fit_jointly
-from wolfhound.herding.settings import HerdData, HerdSettings
-from wolfhound.herding.tabular import name_rows
-from wolfhound.result import Trace
-from wolfhound.solve import Limits
-from wolfhound.stopwatch import time_solving
-from wolfhound.validate import count, function, require
+from wolfhound.herding.mmd import FEATURES, Embedding, Reference, calibrate, embed, kernel_sums, self_sums
+from wolfhound.herding.rows import AS_USUAL, HerdData, TableOptions, draw_held_out, draw_ids, take_rows
+from wolfhound.solve.arguments import hear_rows, to_places, to_rows
+from wolfhound.solve.driver import Limits
+from wolfhound.solve.result import Trace
 
 Callback: TypeAlias = Callable[[Progress], bool | None]
+
+FLAGS = ("balanced", "weights", "swap", "evaluate")
+
+HELD_OUT = 10_000
+"""Rows that an MMD is measured on; a smaller target is taken whole."""
+
+TOGETHER = 128 << 20
+"""Bytes of random rows that are read at once: files are slow to read in pieces."""
+
+_SIZES = 24  # points of a curve
 
 _EVALUATION = 1 << 20  # second word of the seed of an evaluation; embeddings have the number of their label
 
 
+# ---------------------------------------------------------------- what decides a run
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class KernelSession:
-    """A run of kernel herding that can go on; pickled, it is None: atoms are not copied along."""
+class HerdSettings:
+    """All that decides a run besides its data; saved with the result, so that it can go on."""
+
+    kernel: Kernel  # with nothing left to choose
+    candidates: tuple[int, ...]  # to draw of each label, or of all atoms
+    held: int  # atoms of `start`: the first ids
+    exclude: Ids
+    balanced: bool
+    weights: bool
+    swap: bool
+    evaluate: bool
+    seed: int
+    target: Fingerprint  # () if there is none
+    by: str  # digest of the labels, "" if there are none
+    row_weights: str  # digest, "" if there are none
+    options: TableOptions = AS_USUAL  # how a table became atoms
+
+    def to_json(self) -> dict[str, Any] | None:
+        """Return JSON values; None for a kernel that is in no table, so cannot be made again."""
+        name = getattr(self.kernel, "name", "")
+        if KERNELS.get(name) is not type(self.kernel):
+            return None
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "kernel": {"name": name} | self.kernel.to_json(),
+            "exclude": self.exclude.tolist(),
+            "target": [list(part.settle()) for part in self.target],
+            "options": self.options.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any] | None) -> HerdSettings | None:
+        """Return the settings of such values; ValueError or TypeError if they can be none."""
+        if saved is None:
+            return None
+        kernel = dict(saved["kernel"])
+        require(all(map(store.is_part, saved["target"])), "target", "a fingerprint", saved["target"])
+        flags: dict[str, Any] = {name: flag(saved[name], name) for name in FLAGS}
+        return cls(
+            kernel=KERNELS.find(kernel.pop("name")).from_json(kernel),
+            candidates=tuple(count(each, "candidates") for each in saved["candidates"]),
+            held=count(saved["held"], "held"),
+            exclude=ids(saved["exclude"], "exclude", sys.maxsize),
+            **flags,
+            seed=count(saved["seed"], "seed"),
+            target=tuple(PartPrint(*part) for part in saved["target"]),
+            by=str(saved["by"]),
+            row_weights=str(saved["row_weights"]),
+            options=TableOptions.from_json(saved["options"]),
+        )
+
+
+def check_start(n: int, m: int, start: ArrayLike | None, exclude: ArrayLike | None) -> tuple[Ids, Ids]:
+    """Return the ids of `start` and `exclude`, with room for m atoms."""
+    banned = ids([] if exclude is None else exclude, "exclude", n)
+    chosen = ids([] if start is None else start, "start", n)
+    both = np.intersect1d(chosen, banned)
+    require(not len(both), "start", "none of `exclude`", f"atom {both.min(initial=n)} in both")
+    size, left = count(m, "m", low=1), n - len(banned)
+    rule = f"an integer in [1, {left}], the atoms there are" + (" without `exclude`" if len(banned) else "")
+    require(size <= left, "m", rule, m)
+    require(size > len(chosen), "m", f"more than the {len(chosen)} atoms of `start`", m)
+    return chosen, banned
+
+
+def seed_number(seed: int | np.random.Generator) -> int:
+    """Return one integer that decides all: a run can then be repeated from a file."""
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    return count(seed, "seed")
+
+
+# ---------------------------------------------------------------- runs that can go on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Session:
+    """What a result keeps in memory to go on; pickled, it is None: atoms are not copied along."""
 
     data: HerdData
+
+    def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
+        """Go on to m atoms; return the fields of the result."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        """Pickle as None."""
+        return forget, ()
+
+
+def forget() -> None:
+    """Stand for what is not pickled."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KernelSession(Session):
+    """A run of kernel herding that can go on."""
+
     settings: HerdSettings
     ids: Ids  # atoms so far; before the first pick those of `start`
     herd: Herd | None = None  # their scores; None: made anew
 
-    @property
-    def atoms(self) -> Atoms:
-        """What was herded."""
-        return self.data.atoms
-
-    @property
-    def table(self) -> TableAtoms | None:
-        """The table that it was."""
-        return self.data.table
+    @classmethod
+    def resume(
+        cls, settings: HerdSettings, ids: Ids, made_from: Fingerprint, atoms: AtomsLike | None, **given: Any
+    ) -> KernelSession:
+        """Return the run of a loaded result; atoms and `given` are what `herd` was given."""
+        if atoms is None:
+            raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
+        for name, value in given.items():
+            if value is not None and not getattr(settings, name):
+                _check_same(name, "given", "")
+        if not isinstance(atoms, TableAtoms) and find_table(atoms) is None:
+            # Before labels and weights are checked against other atoms. (Of a table, labels decide which
+            # rows are kept.)
+            sizes = HerdData.read(atoms, options=settings.options).fingerprint
+            _check_same("atoms", [part.kind for part in sizes], [part.kind for part in made_from])
+        data = HerdData.read(atoms, **given, options=settings.options)
+        _check_same("atoms", data.fingerprint, made_from)
+        exclude = to_places(data.table, settings.exclude, "exclude", strict=False)
+        settings, ids = replace(settings, exclude=exclude), to_places(data.table, ids, "ids")
+        for name, found in data.fingerprints().items():
+            _check_same(name, found, getattr(settings, name))
+        return cls(data=data, settings=settings, ids=ids)
 
     def extend(self, m: int, *, max_seconds: float, callback: Callback | None) -> dict[str, Any]:
         """Go on to m atoms; return the fields of the result."""
@@ -62,16 +193,17 @@ class KernelSession:
         size = count(m, "m", low=1)
         rule = f"more than the {len(self.ids)} atoms so far, at most the {most} candidates"
         require(len(self.ids) < size <= most, "m", rule, m)
-        return self.run(size, Limits(seconds=max_seconds), callback, began)
+        limits = Limits(seconds=max_seconds)
+        if callback is not None:
+            function(callback, "callback", "a function of a state")
+        return self.run(size, limits, callback, began)
 
     def run(self, m: int, limits: Limits, callback: Callback | None, began: float) -> dict[str, Any]:
         """Pick until there are m atoms, weight and evaluate them; return the fields of `HerdResult`."""
-        if callback is not None:
-            function(callback, "callback", "a function of a state")
-            callback = _name_ids(callback, self.data.table)
         data, settings = self.data, self.settings
+        tell = hear_rows(data.table, callback)
         herd, driven = run(
-            self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=callback, began=began
+            self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=tell, began=began
         )
         weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
         seconds = time_solving(began)
@@ -86,7 +218,7 @@ class KernelSession:
                 deadline=began + limits.seconds,
             )
         return quality._asdict() | {
-            "ids": name_rows(data.table, herd.ids),
+            "ids": to_rows(data.table, herd.ids),
             "weights": weights,
             "seconds": seconds,
             "passes": driven.last.passes,
@@ -96,60 +228,19 @@ class KernelSession:
             "space": repr(settings.kernel),
             "labels": None if data.labels is None else data.labels.values[herd.ids],
             "fingerprint": data.fingerprint,
-            "settings": replace(settings, exclude=name_rows(data.table, settings.exclude)),
+            "settings": replace(settings, exclude=to_rows(data.table, settings.exclude)),
             "table": None if data.table is None else data.table.report,
             "target_table": None if data.target_table is None else data.target_table.report,
-            "session": KernelSession(data=data, settings=settings, ids=herd.ids, herd=herd),
+            "session": replace(self, ids=herd.ids, herd=herd),
         }
 
     def _gather(self) -> Herd:
+        """Make the set with the atoms so far, which embeds the mean; a set in memory is copied instead."""
         if self.herd is not None:
             return self.herd.copy()
         held = self.settings.held
         herd = Herd(gather(self.data, self.settings, self.ids[:held]), self.settings.kernel)
         return herd.replay(self.ids[held:]) if len(self.ids) > held else herd
-
-    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        """Pickle as None."""
-        return forget, ()
-
-
-def _name_ids(callback: Callback, table: TableAtoms | None) -> Callback:
-    """Let a caller see rows of the table that was given."""
-    if table is None or table.ids is None:
-        return callback
-    # States of `herd` are `Picks`, which have ids.
-    return lambda state: callback(replace(state, ids=table.name_rows(state.ids)))  # type: ignore
-
-
-def forget() -> None:
-    """Stand for what is not pickled."""
-
-
-def resume(
-    settings: HerdSettings, ids: Ids, made_from: Fingerprint, atoms: AtomsLike | None, **given: Any
-) -> KernelSession:
-    """Return the run of a loaded result; atoms and `given` are what `herd` was given: see `HerdData.of`."""
-    if atoms is None:
-        raise ValueError("`atoms` must be given: this result was loaded or pickled without them.")
-    for name, value in given.items():
-        if value is not None and not getattr(settings, name):
-            _check_same(name, "given", "")
-    if (
-        not isinstance(atoms, TableAtoms) and find_table(atoms) is None
-    ):  # else labels decide which rows are kept
-        sizes = HerdData.of(atoms, None, None, None, settings.options).fingerprint
-        _check_same("atoms", [part.kind for part in sizes], [part.kind for part in made_from])
-    data = HerdData.of(atoms, **given, options=settings.options)
-    _check_same("atoms", data.fingerprint, made_from)
-    if data.table is not None:
-        settings = replace(
-            settings, exclude=data.table.find_places(settings.exclude, "exclude", strict=False)
-        )
-        ids = data.table.find_places(ids, "ids")
-    for name, found in data.fingerprints().items():
-        _check_same(name, found, getattr(settings, name))
-    return KernelSession(data=data, settings=settings, ids=ids)
 
 
 def _check_same(name: str, given: object, wanted: object) -> None:
@@ -190,16 +281,17 @@ def _gather_by_label(
     starts = np.concatenate([[0], np.cumsum([len(part.ids) for part in parts])])
     owners = np.zeros(len(start), np.int64)
     ku, held_ku = whole.at(rows), whole.at(held_rows)
-    for label, part in enumerate(parts):
+    found, used, read = [], [whole.base_ids], 0.0
+    for label, (part, members) in enumerate(zip(parts, labels.members, strict=True)):
         ku[starts[label] : starts[label + 1]] += wanted[label] * part.ku
-        mine = np.isin(start, labels.members[label])
+        mine = np.isin(start, members)
         owners[mine] = label
         held_ku[mine] += wanted[label] * part.at(held_rows[mine])
-    ids = [members[part.ids] for members, part in zip(labels.members, parts, strict=True)]
-    bases = [members[part.base_ids] for members, part in zip(labels.members, parts, strict=True)]
-    read = sum(part.passes * len(members) for part, members in zip(parts, labels.members, strict=True))
+        found.append(members[part.ids])
+        used += [found[-1], members[part.base_ids]]
+        read += part.passes * len(members)
     return Candidates(
-        ids=np.concatenate(ids),
+        ids=np.concatenate(found),
         rows=rows,
         ku=ku,
         square=whole.square + float(wanted**2 @ [part.square for part in parts]),
@@ -207,7 +299,7 @@ def _gather_by_label(
         held=Held(start, held_rows, owners, held_ku),
         embeddings=parts,
         shares=labels.shares,
-        used=np.unique(np.concatenate([*ids, *bases, whole.base_ids])),
+        used=np.unique(np.concatenate(used)),
         features=features,
         passes=whole.passes + read / len(labels.values),
         scored=whole.scored + sum(part.scored for part in parts),
@@ -226,29 +318,28 @@ def _embed_labels(
     features: Features | None = None
     parts = []
     for label, members in enumerate(labels.members):
-        parts.append(
-            embed(
-                LabelAtoms(data.atoms, members),
-                settings.kernel,
-                count=settings.candidates[label],
-                features=FEATURES if features is None else features,
-                row_weights=None if weights is None else weights[members],
-                exclude=np.flatnonzero(closed[members]),
-                rng=np.random.default_rng([settings.seed, label]),
-            )
+        part = embed(
+            LabelAtoms(data.atoms, members),
+            settings.kernel,
+            count=settings.candidates[label],
+            features=features or FEATURES,
+            row_weights=None if weights is None else weights[members],
+            exclude=np.flatnonzero(closed[members]),
+            rng=np.random.default_rng([settings.seed, label]),
         )
-        features = parts[-1].features if features is None else features
+        parts.append(part)
+        features = features or part.features
     if settings.balanced and not settings.kernel.centred:
         weights = labels.balance(weights)
     whole = embed(
         data.atoms,
         settings.kernel,
         count=1,
-        features=FEATURES if features is None else features,
+        features=features or FEATURES,
         row_weights=weights,
         rng=np.random.default_rng([settings.seed, len(parts)]),
     )
-    return tuple(parts), whole, whole.features if features is None else features
+    return tuple(parts), whole, features or whole.features
 
 
 # ---------------------------------------------------------------- weights
@@ -275,3 +366,202 @@ def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
     out = np.empty(herd.size)
     out[order] = fit_jointly(means, start)
     return np.asarray(out / out.sum())
+
+
+# ---------------------------------------------------------------- how good a herd is
+
+
+class Curve(NamedTuple):
+    """MMD of the first atoms, and the mean of random subsets of as many.
+
+    Atoms are equally weighted (within a label), also where the result's weights were fitted.
+
+    Attributes
+    ----------
+    sizes : (s,) int64
+        Numbers of atoms.
+    mmd, random : (s,)
+        On the same data as the result's `mmd`.
+    """
+
+    sizes: Ints
+    mmd: Vector
+    random: Vector
+
+
+class Quality(NamedTuple):
+    """What an evaluation found; the fields of `HerdResult` of the same names."""
+
+    mmd: float
+    mmd_random: float
+    mmd_random_spread: float
+    mmd_by: Vector | None
+    reference: str
+    evaluation_seconds: float
+    curve: Curve
+
+
+class Measured(NamedTuple):
+    """A herd that was measured, and how others are."""
+
+    words: str  # what it was measured on
+    mmd: float  # of all atoms with their weights
+    curve: Vector  # (s,) of the first atoms, equally weighted; nan: not known
+    mmd_by: Vector | None  # within each label
+    ruler: Callable[[Matrix], Vector]  # (k, d) rows in random order -> (s,) MMD of the first of them
+
+
+def effort(m: int) -> int:
+    """Random subsets to measure: fewer for large m, to take less time than the picks.
+
+    Examples
+    --------
+    >>> effort(1000), effort(5000)
+    (10, 5)
+    """
+    return 10 if m <= 2000 else 5 if m <= 10_000 else 3
+
+
+def curve_sizes(m: int) -> Ints:
+    """Up to 24 sizes from 1 to m, evenly spread on a log scale.
+
+    Examples
+    --------
+    >>> curve_sizes(5)
+    array([1, 2, 3, 4, 5])
+    """
+    if m <= _SIZES:
+        return np.arange(1, m + 1)
+    return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))
+
+
+def skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
+    """Return the quality of a herd that was not measured."""
+    none = Curve(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    return Quality(math.nan, math.nan, math.nan, None, f"nothing: {why}", seconds, none)
+
+
+def evaluate(
+    atoms: Atoms,
+    k: int,
+    exclude: Ids,
+    measure: Callable[[Ints, np.random.Generator], Measured],
+    *,
+    rng: np.random.Generator,
+    deadline: float,
+) -> Quality:
+    """Measure a herd of k atoms, then random subsets of as many; both are without the excluded.
+
+    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then.
+    """
+    began = time.perf_counter()
+    sizes, draws = curve_sizes(k), effort(k)
+    mine: Measured | None = None
+    others: list[Vector] = []
+    why = ""
+
+    def watch(_: int) -> None:
+        if time.perf_counter() > deadline:
+            raise Cut(Status.MAX_SECONDS)
+
+    try:
+        with one_blas_thread(), on_progress(watch):
+            report_rows(0)
+            mine = measure(sizes, rng)
+            for rows in _draw_subsets(atoms, k, exclude, draws, rng):
+                others.append(mine.ruler(rows))
+                report_rows(0)
+    except (Cut, KeyboardInterrupt) as error:
+        why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
+    seconds = time_solving(began)
+    if mine is None:
+        return skip_evaluation(why, seconds)
+    random = np.array(others).reshape(len(others), len(sizes))
+    few = "" if len(others) == draws else f" of {draws}: {why}"
+    known = ~np.isnan(mine.curve)
+    mean = random.mean(axis=0) if others else np.full(len(sizes), math.nan)
+    return Quality(
+        mmd=mine.mmd,
+        mmd_random=float(random[:, -1].mean()) if others else math.nan,
+        mmd_random_spread=float(random[:, -1].std(ddof=1)) if len(others) > 1 else math.nan,
+        mmd_by=mine.mmd_by,
+        reference=f"{mine.words}; {len(others)} random subsets{few}",
+        evaluation_seconds=seconds,
+        curve=Curve(sizes[known], mine.curve[known], mean[known]),
+    )
+
+
+def _draw_subsets(
+    atoms: Atoms, m: int, exclude: Ids, draws: int, rng: np.random.Generator
+) -> Iterator[Matrix]:
+    """Yield the rows of random subsets, in random order."""
+    n, d = atoms.shape
+    wanted = [rng.permutation(draw_ids(n, m, exclude, rng)) for _ in range(draws)]
+    together = max(1, TOGETHER // (m * d * atoms.dtype.itemsize))
+    for first in range(0, draws, together):
+        some = wanted[first : first + together]
+        rows = take_rows(atoms, np.concatenate(some))
+        yield from np.split(rows, np.cumsum([len(ids) for ids in some])[:-1])
+
+
+def measure_herd(
+    herd: Herd, data: HerdData, kernel: Kernel, weights: Vector, *, sizes: Ints, rng: np.random.Generator
+) -> Measured:
+    """Measure a herd of a kernel at some sizes; with labels, within each that has an atom as well."""
+    reference, words = choose_reference(herd.candidates, data, kernel, HELD_OUT, rng)
+    rows, labels, within = herd.rows, herd.labels, None
+    if data.labels is None:
+        curve = reference.curve(rows)[sizes - 1]
+    else:
+        curve = np.array([reference.mmd(rows[:size], herd.equal_weights(int(size))) for size in sizes])
+        squares = []
+        for label in np.unique(labels).tolist():
+            mine = labels == label
+            embedding, share = herd.candidates.embeddings[label], weights[mine] / weights[mine].sum()
+            own = share @ self_sums(kernel, rows[mine], share, single=False)
+            squares.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.square)
+        within = np.sqrt(np.maximum(squares, 0.0))
+    plain = data.labels is None and bool((weights == weights[0]).all())
+    return Measured(
+        words=words if data.target is None else words.replace(" rows", " rows of the target"),
+        mmd=float(curve[-1]) if plain else reference.mmd(rows, weights),
+        curve=curve,
+        mmd_by=within,
+        ruler=lambda other: reference.curve(other)[sizes - 1],
+    )
+
+
+def choose_reference(
+    candidates: Candidates, data: HerdData, kernel: Kernel, count: int, rng: np.random.Generator
+) -> tuple[Reference, str]:
+    """Return what a herd is measured on, and what that is in words.
+
+    The density of a centred kernel; all rows where their mean embedding is known, or is
+    quickly computed; else `count` held-out rows that are calibrated, for kernels that
+    have features.
+    """
+    target = data.atoms if data.target is None else data.target
+    n, features = target.shape[0], candidates.features
+    parts = list(zip(candidates.embeddings, candidates.shares, strict=True))
+    if kernel.centred:
+        return Reference.of(candidates.rows[:1], kernel), "the density itself (exact)"
+    base = sum(len(each.base) for each, _ in parts)
+    if all(each.exact for each, _ in parts) and (len(parts) == 1 or base <= count):
+        words = f"all {n:,} rows (exact)"
+        rows = np.concatenate([each.base for each, _ in parts])
+        weights = np.concatenate([share * each.mass for each, share in parts])
+        if len(parts) > 1 or len(rows) == 1:  # few rows: a shift to their mean may save digits
+            return Reference.of(rows, kernel, weights=weights, exact=True), words
+        return Reference(rows, kernel, weights, parts[0][0].square, True), words
+    if features is None:
+        options = {"count": count, "row_weights": data.row_weights, "exclude": candidates.used}
+        drawn = Reference.draw(target, kernel, **options, rng=rng)  # type: ignore[arg-type]
+        return drawn, f"all {n:,} rows (exact)" if drawn.exact else f"{len(drawn.rows):,} rows drawn"
+    ids, fresh = draw_held_out(n, count, candidates.used, data.row_weights, rng)
+    # The mean of the features over the target: the calibrated rows have it, up to their ridge.
+    mean = np.asarray(sum(share * (each.mass @ features(each.base)) for each, share in parts))
+    halves = [take_rows(target, half) for half in np.array_split(rng.permutation(ids), 2)]
+    ones, twos = (calibrate(features, half, mean, np.full(len(half), 1.0 / len(half))) for half in halves)
+    square = float(ones @ kernel_sums(kernel, halves[0], halves[1], twos))
+    both = Reference(np.concatenate(halves), kernel, 0.5 * np.concatenate([ones, twos]), square, False)
+    return both, f"{len(ids):,} rows {'held out' if fresh else 'drawn, also candidates'}, calibrated"

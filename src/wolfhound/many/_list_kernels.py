@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ids, Ints, Singles
-from wolfhound.jit import kernel
+from wolfhound.compiled.jit import kernel
+from wolfhound.core.contracts import Ids, Ints, Singles
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, PackedQueries, PackedRows, address, move
 

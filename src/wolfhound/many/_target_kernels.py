@@ -27,7 +27,6 @@ from wolfhound.compiled.active_set import (
     SHUT,
     SLOT,
     STATE,
-    TERM,
     WEIGHT,
     GramState,
     V,
@@ -39,10 +38,10 @@ from wolfhound.compiled.active_set import (
     solve_state,
     walk,
 )
-from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.jit import inlined, lean_fast_kernel, lean_kernel
+from wolfhound.compiled.jit import inlined, lean_fast_kernel, lean_kernel
+from wolfhound.core.contracts import Ids, Ints, Matrix, Vector
+from wolfhound.core.rounding import TINY, UNIT
 from wolfhound.many.proofs import AWAY, LOST, RHO, SAFE, SQUARE, R, X
-from wolfhound.rounding import TINY, UNIT
 
 CLOSE = 0.7
 """Share of the goal at which a walk ends: proofs are of a little less."""
@@ -63,17 +62,6 @@ MANY = 1 << 40
 
 
 @lean_kernel
-def write_sorted(ids: Ids, weights: Vector, k: int, to_ids: Ids, to_weights: Vector) -> None:
-    """Copy k atoms by decreasing weight, equal weights by id."""
-    for i in range(k):
-        a, w, j = ids[i], weights[i], i
-        while j > 0 and (to_weights[j - 1] < w or (to_weights[j - 1] == w and to_ids[j - 1] > a)):
-            to_ids[j], to_weights[j] = to_ids[j - 1], to_weights[j - 1]
-            j -= 1
-        to_ids[j], to_weights[j] = a, w
-
-
-@lean_kernel
 def keep(state: GramState, ids: Ids, weights: Vector) -> int:
     """Copy the free atoms and weights."""
     k: int = state.sizes[FREE]
@@ -87,11 +75,11 @@ def keep(state: GramState, ids: Ids, weights: Vector) -> int:
 
 @lean_kernel
 def worth(state: GramState, square: float) -> float:
-    """Return f at the weights of the free atoms, after a descent."""
+    """Return f at the weights of the free atoms, after a descent; below 0 it is rounding, and no progress."""
     bend = 0.0
     for i in range(state.sizes[FREE]):
-        bend += state.lines[WEIGHT, i] * state.exact[state.labels[i]]
-    return float(0.5 * (state.numbers[MU] - bend + square))
+        bend += state.lines[WEIGHT, i] * state.linear[state.labels[i]]
+    return max(0.0, float(0.5 * (state.numbers[MU] - bend + square)))
 
 
 @lean_kernel
@@ -124,8 +112,9 @@ def find_entrant(state: GramState, squares: Vector) -> tuple[int, float]:
     k, row, v, alpha = state.sizes[FREE], state.lines[ROW], state.lines[V], state.numbers[ALPHA]
     quick, at = state.quick, state.gone[0, : state.sizes[FREE]]
     prices = quick[PRICE, : (state.sizes[ATOMS] + LANES - 1) // LANES * LANES]
+    terms = state.linear[: len(prices)]
     for j in range(len(prices)):
-        prices[j] = -quick[TERM, j]
+        prices[j] = -terms[j]
     for i in range(k):
         quick[SHARE, i], at[i] = state.lines[WEIGHT, i], state.marks[SLOT, state.labels[i]]
     add_rows(prices, state.singles, at, quick[SHARE, :k])
@@ -232,84 +221,148 @@ def limit_atoms(
 # ---------------------------------------------------------------- a dictionary
 
 
-class Chunk(NamedTuple):
-    """Some targets, centred and scaled; i must not use the atoms ``banned[starts[i]:starts[i + 1]]``."""
+class Dictionary(NamedTuple):
+    """Few atoms in units of their own: rows (n, d), |row|^2 and |row| rounded up (wide,), and two numbers."""
 
+    rows: Vector
+    squares: Vector
+    norms: Vector
+    alpha: float  # mean of the squares
+    shift: float  # what `write_point` adds
+
+
+class Chunk(NamedTuple):
+    """Some targets in these units; i must not use the atoms ``banned[starts[i]:starts[i + 1]]``."""
+
+    targets: Vector  # (m, d)
+    norms: Vector  # (m,) rounded up
     cross: Vector  # (m, wide) products with all atoms, padded with zeros
-    squares: Vector  # (m,) |target|^2
     goals: Vector  # (m,) wanted gaps
     starts: Ints  # (m + 1,)
     banned: Ids
 
 
-class Found(NamedTuple):
-    """Per target (m, c) ids and weights, by decreasing weight, of which `support`, and atoms that joined."""
+class Points(NamedTuple):
+    """Per target what a proof needs: the query -r (m, d), <-r, x> (m,), and the sizes of the point (m, 6)."""
+
+    query: Vector
+    here: Vector
+    sizes: Vector
+
+
+class FoundMixtures(NamedTuple):
+    """Per target (m, c) ids and weights, by decreasing weight, of which `support`; its point, least price."""
 
     ids: Ids
     weights: Vector
     support: Ints
-    joined: Ints
-
-
-@inlined
-def begin_target(state: GramState, squares: Vector, alpha: float, chunk: Chunk, t: int) -> int:
-    """Forget the last target; return the best single atom for this one, -1 if none may be used."""
-    cross, exact, quick, marks = chunk.cross[t], state.exact, state.quick, state.marks
-    best, least, n = -1, np.inf, len(exact)
-    begin(state, n, alpha, 1.0, 0.0)
-    for j in range(n):
-        exact[j] = cross[j]
-        quick[TERM, j] = cross[j]
-        marks[STATE, j] = AT_ZERO
-    for i in range(chunk.starts[t], chunk.starts[t + 1]):
-        quick[TERM, chunk.banned[i]], marks[STATE, chunk.banned[i]] = SHUT, BARRED
-    for j in range(n):
-        if 0.5 * squares[j] - cross[j] < least and marks[STATE, j] == AT_ZERO:
-            best, least = j, 0.5 * squares[j] - cross[j]
-    return best
+    points: Points
+    least: Vector
 
 
 @lean_kernel
-def solve_dictionary(state: GramState, squares: Vector, alpha: float, chunk: Chunk, out: Found) -> None:
-    """Solve all targets of a chunk over the atoms of a Gram matrix, whose diagonal is `squares`."""
+def write_point(
+    x: Vector, rho: float, k: int, target: Vector, norm: float, shift: float, out: Points, t: int
+) -> None:
+    """Note the sizes of a point x, a mixture of k rows with sum w |a| at most `rho`; see `proofs`."""
+    d, sizes, query = len(target), out.sizes[t], out.query[t]
+    unit = UNIT / (1.0 - (d + k + 8) * UNIT)
+    for i in range(d):
+        query[i] = target[i] - x[i]
+    up = 1.0 + (d + 6) * unit
+    sizes[RHO] = rho * (1.0 + (d + k + 8) * unit)
+    sizes[SQUARE] = dot(query, query)
+    sizes[R] = np.sqrt(sizes[SQUARE] + d * TINY) * up
+    sizes[X] = np.sqrt(dot(x, x) + d * TINY) * up
+    unit = UNIT / (1.0 - (2 * k + 8) * UNIT)
+    sizes[AWAY] = SAFE * ((2 * k + 8) * unit * (sizes[RHO] + shift) + (k + 2) * d * TINY)
+    sizes[LOST] = SAFE * (UNIT * (sizes[R] + 2.0 * norm) + sizes[AWAY])
+    out.here[t] = dot(query, x)
+
+
+@inlined
+def begin_target(state: GramState, atoms: Dictionary, chunk: Chunk, t: int) -> int:
+    """Forget the last target; return the best single atom for this one, -1 if none may be used."""
+    n, wide, squares = len(atoms.rows), len(state.linear), atoms.squares
+    cross, linear, fine, states = chunk.cross[t], state.linear, state.fine, state.marks[STATE]
+    begin(state, n, atoms.alpha, 1.0, 0.0)
+    for j in range(n):
+        linear[j] = cross[j]
+        states[j] = AT_ZERO
+    for i in range(chunk.starts[t], chunk.starts[t + 1]):
+        linear[chunk.banned[i]], states[chunk.banned[i]] = SHUT, BARRED
+    for j in range(wide):
+        fine[j] = 0.5 * squares[j] - linear[j]
+    first = lowest(fine)
+    return first if states[first] == AT_ZERO else -1
+
+
+@inlined
+def end_target(
+    state: GramState,
+    atoms: Dictionary,
+    chunk: Chunk,
+    t: int,
+    mixture: tuple[Ids, Vector, int],
+    out: FoundMixtures,
+) -> None:
+    """Write k atoms by decreasing weight, of sum 1, equal weights by id; their point, and the least price."""
+    (labels, shares, k), ids, weights = mixture, out.ids[t], out.weights[t]
+    x, fine, linear, total, rho = state.point, state.fine, state.linear, 0.0, 0.0
+    for i in range(k):
+        a, w, j = labels[i], shares[i], i
+        total += w
+        while j > 0 and (weights[j - 1] < w or (weights[j - 1] == w and ids[j - 1] > a)):
+            ids[j], weights[j] = ids[j - 1], weights[j - 1]
+            j -= 1
+        ids[j], weights[j] = a, w
+    for i in range(k):
+        weights[i] /= total
+        rho += weights[i] * atoms.norms[ids[i]]
+    for j in range(len(fine)):
+        fine[j] = -linear[j]
+    add_rows(fine, state.gram, ids[:k], weights[:k])
+    for i in range(len(x)):
+        x[i] = 0.0
+    add_rows(x, atoms.rows, ids[:k], weights[:k])
+    write_point(x, rho, k, chunk.targets[t], chunk.norms[t], atoms.shift, out.points, t)
+    out.support[t], out.least[t] = k, fine[lowest(fine)]
+
+
+@lean_kernel
+def solve_dictionary(state: GramState, atoms: Dictionary, chunk: Chunk, out: FoundMixtures) -> None:
+    """Solve all targets of a chunk over the atoms of a Gram matrix."""
     for t in range(len(chunk.goals)):
-        first = begin_target(state, squares, alpha, chunk, t)
+        first = begin_target(state, atoms, chunk, t)
         if first < 0:
             continue
         out.ids[t, 0], out.weights[t, 0] = first, 1.0
-        walk(state, out.ids[t], out.weights[t], 1, chunk.squares[t], CLOSE * chunk.goals[t], MANY, MANY)
-        k, ids, weights = state.sizes[FREE], out.ids[t], out.weights[t]
-        for i in range(k):  # by decreasing weight, equal weights by id
-            a, w, j = state.labels[i], state.lines[WEIGHT, i], i
-            while j > 0 and (weights[j - 1] < w or (weights[j - 1] == w and ids[j - 1] > a)):
-                ids[j], weights[j] = ids[j - 1], weights[j - 1]
-                j -= 1
-            ids[j], weights[j] = a, w
-        out.support[t], out.joined[t] = k, state.sizes[2]
+        square = chunk.norms[t] * chunk.norms[t]
+        walk(state, out.ids[t], out.weights[t], 1, square, CLOSE * chunk.goals[t], MANY, MANY)
+        mixture = state.labels, state.lines[WEIGHT], state.sizes[FREE]
+        end_target(state, atoms, chunk, t, mixture, out)
 
 
 @lean_kernel
 def limit_dictionary(
     state: GramState,
-    squares: Vector,
-    alpha: float,
+    atoms: Dictionary,
     chunk: Chunk,
     limit: int,
     kept: tuple[Ids, Vector],
-    out: Found,
+    out: FoundMixtures,
 ) -> None:
     """Solve targets that have more atoms than the limit again with fewer; `kept` is room, (4, c + 1)."""
     ids, weights = kept
     for t in range(len(chunk.goals)):
         if out.support[t] > limit:
-            first = begin_target(state, squares, alpha, chunk, t)
-            k = out.support[t]
+            first = begin_target(state, atoms, chunk, t)
+            k, square = out.support[t], chunk.norms[t] * chunk.norms[t]
             for i in range(k):
                 ids[0, i], weights[0, i] = out.ids[t, i], out.weights[t, i]
             refit(state, ids, weights, k, -1, -1)
-            k = limit_atoms(state, squares, chunk.squares[t], limit, first, ids, weights)
-            write_sorted(ids[0], weights[0], k, out.ids[t], out.weights[t])
-            out.support[t] = k
+            k = limit_atoms(state, atoms.squares, square, limit, first, ids, weights)
+            end_target(state, atoms, chunk, t, (ids[0], weights[0], k), out)
 
 
 # ---------------------------------------------------------------- pools of rows
@@ -333,14 +386,6 @@ class Pools(NamedTuple):
     weights: Vector
 
 
-class Points(NamedTuple):
-    """Per target: the query -r (m, d), <-r, x> (m,), and the sizes of the point (m, 6)."""
-
-    query: Vector
-    here: Vector
-    sizes: Vector
-
-
 class Ask(NamedTuple):
     """What is asked of each target: (m, d) targets, (m,) norms rounded up and goals.
 
@@ -353,7 +398,7 @@ class Ask(NamedTuple):
     room: int
 
 
-class Lists(NamedTuple):
+class TargetLists(NamedTuple):
     """Lists of atoms (m, l) of which `fill`; the best score (m,) of each; room for those that join."""
 
     ids: Ids
@@ -405,9 +450,9 @@ def load_pool(source: Source, work: Workspace, pools: Pools, t: int, target: Vec
             row[i] -= target[i]
         work.squares[j] = dot(row, row)
         first = j if work.squares[j] < work.squares[first] else first
-        state.exact[j], state.quick[TERM, j], state.marks[STATE, j] = 0.0, 0.0, AT_ZERO
-    for j in range(q, state.quick.shape[1]):
-        state.quick[TERM, j] = SHUT
+        state.linear[j], state.marks[STATE, j] = 0.0, AT_ZERO
+    for j in range(q, len(state.linear)):
+        state.linear[j] = SHUT
     for i in range(pools.active[t]):
         work.ids[0, i], work.weights[0, i] = i, pools.weights[t, i]
     if pools.active[t] == 0:
@@ -450,7 +495,7 @@ def leave_pool(source: Source, work: Workspace, pools: Pools, t: int, ask: Ask, 
             end += 1
     pools.size[t], pools.active[t] = end, k
     # Once more, from the rows themselves: what the proof is of.
-    sizes, row, rho, unit = out.sizes[t], state.rows[0], 0.0, UNIT / (1.0 - (d + k + 8) * UNIT)
+    row, rho = state.rows[0], 0.0
     for i in range(d):
         x[i] = 0.0
     for i in range(k):
@@ -459,22 +504,11 @@ def leave_pool(source: Source, work: Workspace, pools: Pools, t: int, ask: Ask, 
         for j in range(d):
             x[j] += weight * row[j]
         rho += weight * np.sqrt(dot(row, row) + d * TINY)
-    for i in range(d):
-        r[i] = x[i] - target[i]
-        out.query[t, i] = -r[i]
-    up = 1.0 + (d + 6) * unit
-    sizes[RHO] = rho * (1.0 + (d + k + 8) * unit)
-    sizes[SQUARE] = dot(r, r)
-    sizes[R] = np.sqrt(sizes[SQUARE] + d * TINY) * up
-    sizes[X] = np.sqrt(dot(x, x) + d * TINY) * up
-    unit = UNIT / (1.0 - (2 * k + 8) * UNIT)
-    sizes[AWAY] = SAFE * ((2 * k + 8) * unit * (sizes[RHO] + source.shift) + (k + 2) * d * TINY)
-    sizes[LOST] = SAFE * (UNIT * (sizes[R] + 2.0 * ask.norms[t]) + sizes[AWAY])
-    out.here[t] = -dot(r, x)
+    write_point(x, rho, k, target, ask.norms[t], source.shift, out, t)
 
 
 @lean_kernel
-def harvest(source: Source, lists: Lists, t: int, query: Vector, floor: float) -> int:
+def harvest(source: Source, lists: TargetLists, t: int, query: Vector, floor: float) -> int:
     """Score the list of target t; put the best above the floor into `lists.new`, and count them."""
     ids, keys, new, most = lists.ids[t], lists.keys, lists.new, len(lists.new)
     count, best = 0, -np.inf
@@ -493,7 +527,9 @@ def harvest(source: Source, lists: Lists, t: int, query: Vector, floor: float) -
 
 
 @lean_kernel
-def solve_pools(source: Source, work: Workspace, pools: Pools, ask: Ask, lists: Lists, out: Points) -> None:
+def solve_pools(
+    source: Source, work: Workspace, pools: Pools, ask: Ask, lists: TargetLists, out: Points
+) -> None:
     """Solve every target on its list: violators join its pool until none is left."""
     state = work.state
     for t in range(len(ask.targets)):

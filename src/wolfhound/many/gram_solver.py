@@ -14,14 +14,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.compiled.active_set import GramState, make_state, pad
-from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.many._target_kernels import Chunk, Found, limit_dictionary, solve_dictionary
-from wolfhound.many.batch import FINISHED, STALLED, Answers, Rules, judge, locate_banned, measure_scales
-from wolfhound.many.memory import fit_chunk
+from wolfhound.core.contracts import Ids, Ints, Matrix, Vector
+from wolfhound.core.rounding import TINY, UNIT, gamma
+from wolfhound.many._target_kernels import (
+    Chunk,
+    Dictionary,
+    FoundMixtures,
+    Points,
+    limit_dictionary,
+    solve_dictionary,
+)
+from wolfhound.many.batch import (
+    FINISHED,
+    STALLED,
+    Answers,
+    Rules,
+    fit_chunk,
+    judge,
+    locate_banned,
+    measure_scales,
+)
 from wolfhound.many.pools import PoolFitter, RowTable, begin_pools
-from wolfhound.many.proofs import Brackets, R, certify, measure_points
-from wolfhound.many.units import Units, choose_units, measure_norms
-from wolfhound.rounding import TINY, gamma
+from wolfhound.many.proofs import RHO, Brackets, R, Units, certify, choose_units, measure_norms
+from wolfhound.methods.asking import SAMPLE, TRIED
 
 CHUNK, LEAST_CHUNK = 1024, 256
 """Targets that are solved in one go: of very many, and at least."""
@@ -36,12 +51,9 @@ class GramSolver:
     """A dictionary, ready for targets."""
 
     units: Units
-    rows: Vector  # (n, d) atoms in these units
-    norms: Vector  # (n,) |row| rounded up
-    squares: Vector  # (wide,) |row|^2
+    atoms: Dictionary  # in these units
     gram: Vector  # (n, wide) products of the rows, padded with zeros
     singles: Matrix  # the same in float32
-    shift: float  # what `measure_points` adds
     pool: Ids  # random atoms that give the scale of rtol
     cap: int  # most active atoms
     most: int  # targets per chunk
@@ -55,72 +67,89 @@ class GramSolver:
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; see `TargetSolver`."""
-        m, n, pool = len(targets), len(self.rows), self.pool
+        (m, d), n = targets.shape, len(self.atoms.rows)
         cross = np.zeros((m, self.gram.shape[1]))
-        np.matmul(targets, self.rows.T, out=cross[:, :n])
-        scales = measure_scales(
-            self.squares[pool],
-            cross[:, pool],
-            locate_banned(pool, starts, banned),
-            lambda near: self.gram[np.ix_(pool[near], pool)],
-        )
-        goals, norms = np.maximum(rules.atol, rules.rtol * scales), measure_norms(targets)
-        chunk = Chunk(cross, norms * norms, goals, starts, banned)
+        np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
+        goals = np.maximum(rules.atol, rules.rtol * self._measure_scales(cross, starts, banned))
+        chunk = Chunk(targets, measure_norms(targets), cross, goals, starts, banned)
         room = np.zeros((m, self.cap), np.int64), np.zeros((m, self.cap)), np.zeros(m, np.int64)
-        found, alpha = Found(*room, np.zeros(m, np.int64)), float(self.squares.sum()) / n or 1.0
-        solve_dictionary(self._find_room(), self.squares, alpha, chunk, found)
-        value, lower, slack = self._prove(targets, norms, chunk, found)
+        found = FoundMixtures(*room, Points(np.zeros((m, d)), np.zeros(m), np.zeros((m, 6))), np.zeros(m))
+        solve_dictionary(self._find_room(), self.atoms, chunk, found)
+        value, lower, slack = self._prove(chunk, found)
         passes, codes = np.ones(m, np.int64), judge(value - lower, goals, slack)
         out = Answers(*room, value, lower, slack, goals, codes, passes, np.zeros(m))
-        self._repeat(targets, norms, chunk, out)
+        self._repeat(chunk, out)
         if (found.support > rules.limit).any():
             kept = np.zeros((4, self.cap + 1), np.int64), np.zeros((4, self.cap + 1))
-            limit_dictionary(self._find_room(), self.squares, alpha, chunk, rules.limit, kept, found)
-            few = self._prove(targets, norms, chunk, found).value
+            limit_dictionary(self._find_room(), self.atoms, chunk, rules.limit, kept, found)
+            few = self._prove(chunk, found).value
             out.price[:], out.value[:] = np.maximum(few - value, 0.0), np.maximum(few, value)
             far = (out.codes != STALLED) & (out.price > 0.0) & (out.value - lower > goals)
             out.codes[far] = FINISHED
         return out
 
-    def _prove(self, targets: Vector, norms: Vector, chunk: Chunk, found: Found) -> Brackets:
-        """Prove the points of all targets by products with their residuals; weights are made to sum to 1."""
-        (m, d), n, support = targets.shape, len(self.rows), found.support
-        held = np.arange(self.cap) < support[:, None]
-        weights = np.where(held, found.weights, 0.0)
-        weights /= np.where(support > 0, weights.sum(axis=1), 1.0)[:, None]
-        found.weights[:] = weights
-        dense = np.zeros((m, n))
-        dense[np.nonzero(held)[0], found.ids[held]] = weights[held]
-        x = dense @ self.rows
-        r = x - targets
-        rho = (dense @ self.norms) * (1.0 + gamma(self.cap + 4))
-        sizes = measure_points(x, r, rho, norms=norms, support=support, shift=self.shift)
-        prices = np.matmul(r, self.rows.T, out=dense)
-        prices[np.repeat(np.arange(m), np.diff(chunk.starts)), chunk.banned] = np.inf
-        radius = float(self.norms.max())
-        error = gamma(d + 4) * radius * sizes[:, R] + d * TINY
-        inner = np.einsum("ij,ij->i", r, x)
-        proof = certify(sizes, d, inner, prices.min(axis=1), radius=radius, error=error)
-        none = support == 0
+    def _measure_scales(self, cross: Vector, starts: Ints, banned: Ids) -> Vector:
+        """(m,) scales of rtol: where nothing is banned the pool, most atoms, need not be put in its order."""
+        pool, squares, gram = self.pool, self.atoms.squares, self.gram
+        if len(banned) or len(pool) < len(self.atoms.rows):
+            out = locate_banned(pool, starts, banned)
+            return measure_scales(
+                squares[pool], cross[:, pool], out, lambda near: gram[np.ix_(pool[near], pool)]
+            )
+        tried = pool[:TRIED]
+        values = 0.5 * squares[tried] - cross[:, tried]
+        near = tried[values.argmin(axis=1)]
+        prices = gram[near]
+        prices -= cross
+        gap = prices[np.arange(len(near)), near] - prices[:, : len(pool)].min(axis=1)
+        sample = np.sort(values[:, :SAMPLE], axis=1)
+        count = sample.shape[1]
+        spread = 0.5 * (sample[:, (count - 1) // 2] + sample[:, count // 2]) - sample[:, 0]
+        return np.asarray(np.maximum(np.maximum(gap, spread), 0.0))
+
+    def _prove(self, chunk: Chunk, found: FoundMixtures) -> Brackets:
+        """Prove all points by prices of the Gram matrix; where that does not do, by those of their residuals.
+
+        A price sum w G - c, of products that are off by gamma_d |a| |b|, is off by what it is against the
+        product with the computed residual.
+        """
+        points, radius, d = found.points, float(self.atoms.norms.max()), chunk.targets.shape[1]
+        terms = d + 2 * found.support + 12
+        size = points.sizes[:, RHO] + chunk.norms
+        error = 1.01 * terms * UNIT / (1.0 - terms * UNIT) * radius * size + terms * TINY
+        proof = certify(points.sizes, d, -points.here, found.least, radius=radius, error=error)
+        none = found.support == 0
         proof.value[none], proof.lower[none] = np.inf, 0.0
+        far = np.flatnonzero((proof.value - proof.lower > chunk.goals) & ~none)
+        if len(far):
+            prices = -points.query[far] @ self.atoms.rows.T
+            for i, t in enumerate(far):
+                prices[i, chunk.banned[chunk.starts[t] : chunk.starts[t + 1]]] = np.inf
+            sizes = points.sizes[far]
+            error = gamma(d + 4) * radius * sizes[:, R] + d * TINY
+            finer = certify(sizes, d, -points.here[far], prices.min(axis=1), radius=radius, error=error)
+            for whole, part in zip(proof, finer, strict=True):
+                whole[far] = part
         return proof
 
-    def _repeat(self, targets: Vector, norms: Vector, chunk: Chunk, out: Answers) -> None:
+    def _repeat(self, chunk: Chunk, out: Answers) -> None:
         """Solve targets that stalled again, as pools of rows less the target: there nothing cancels."""
         stalled = np.flatnonzero((out.codes == STALLED) & (out.support > 0))
         if not len(stalled):
             return
-        n, d = self.rows.shape
-        state = begin_pools(targets[stalled], norms[stalled], out.goal[stalled], self.cap + 1, self.cap)
+        atoms, (n, d) = self.atoms, self.atoms.rows.shape
+        state = begin_pools(
+            chunk.targets[stalled], chunk.norms[stalled], out.goal[stalled], self.cap + 1, self.cap
+        )
         lists, fill = np.zeros((len(stalled), n), np.int64), np.zeros(len(stalled), np.int64)
         for i, t in enumerate(stalled):
             left = np.setdiff1d(np.arange(n), chunk.banned[chunk.starts[t] : chunk.starts[t + 1]])
             lists[i, : len(left)], fill[i] = left, len(left)
-        fitter = PoolFitter(Units(np.zeros(d), 0), self.cap, self.shift)
+        fitter = PoolFitter(Units(np.zeros(d), 0), self.cap, atoms.shift)
         for _ in range(AGAIN):
             before = state.value.copy()
-            best = fitter.work(state, RowTable(self.rows, None), lists, fill)
-            state.prove(best, np.full(len(best), -np.inf), float(self.norms.max()))
+            best = fitter.work(state, RowTable(atoms.rows, None), lists, fill)
+            state.prove(best, np.full(len(best), -np.inf), float(atoms.norms.max()))
             state.note_progress(before)
             out.passes[stalled] += 1
             if state.settled().all():
@@ -136,7 +165,7 @@ class GramSolver:
     def _find_room(self) -> GramState:
         room: GramState | None = getattr(self.rooms, "room", None)
         if room is None:
-            none = np.empty((0, self.rows.shape[1]))
+            none = np.empty((0, self.atoms.rows.shape[1]))
             room = self.rooms.room = make_state(self.gram, self.singles, none, self.cap)
         return room
 
@@ -165,4 +194,5 @@ def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, max_memory: float 
     # Without the origin's weight the others sum to what they do, not to 1.
     shift = float(norms[n - 1]) if zero else 0.0
     most = fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), max_memory)
-    return GramSolver(units, moved, norms, squares, gram, singles, shift, pool, cap, most, threading.local())
+    atoms = Dictionary(moved, squares, norms, float(squares.sum()) / n or 1.0, shift)
+    return GramSolver(units, atoms, gram, singles, pool, cap, most, threading.local())

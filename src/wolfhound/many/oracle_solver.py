@@ -15,16 +15,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.atoms import finite_rows
-from wolfhound.core import Hits, Ids, Ints, Oracle, Status, Vector
-from wolfhound.many.batch import PROVED, STALLED, Answers, Rules, locate_banned, measure_scales
-from wolfhound.many.memory import fit_chunk, require_room
+from wolfhound.core.contracts import Hits, Ids, Ints, Oracle, Status, Vector
+from wolfhound.core.progress import Cut, on_progress
+from wolfhound.core.rounding import TINY, UNIT, gamma
+from wolfhound.core.validate import require, require_moderate
+from wolfhound.data.atoms import finite_rows
+from wolfhound.many.batch import (
+    PROVED,
+    STALLED,
+    Answers,
+    Rules,
+    fit_chunk,
+    locate_banned,
+    measure_scales,
+    require_room,
+)
 from wolfhound.many.pools import FLAT, PoolFitter, PoolState, RowTable, begin_pools, pool_size
+from wolfhound.many.proofs import Units, choose_units, measure_norms
 from wolfhound.many.result import CODES
-from wolfhound.many.units import Units, choose_units, measure_norms
-from wolfhound.progress import Cut, on_progress
-from wolfhound.rounding import TINY, UNIT, gamma
-from wolfhound.validate import require, require_moderate
 
 ANSWERS = 128
 """Atoms that a question asks for per target."""

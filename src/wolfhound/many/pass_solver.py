@@ -20,25 +20,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.atoms import finite_rows
-from wolfhound.core import Atoms, Ids, Ints, Singles, Status, Vector
-from wolfhound.many.batch import STALLED, Answers, Rules, locate_banned, measure_scales
-from wolfhound.many.memory import MEMORY, TILE, fit_chunk, plan_room, weigh_listed
+from wolfhound.core.contracts import Atoms, Ids, Ints, Singles, Status, Vector
+from wolfhound.core.rounding import UNIT, gamma
+from wolfhound.core.validate import require_moderate
+from wolfhound.data.atoms import finite_rows
+from wolfhound.many.batch import (
+    MEMORY,
+    STALLED,
+    TILE,
+    Answers,
+    Rules,
+    fit_chunk,
+    locate_banned,
+    measure_scales,
+    plan_room,
+    weigh_listed,
+)
 from wolfhound.many.pools import FLAT, JOIN, PoolFitter, PoolState, begin_pools, gather_rows, pool_size
+from wolfhound.many.proofs import Units, measure_norms
 from wolfhound.many.result import CODES
 from wolfhound.many.rows import (
     AtomSizes,
     Banned,
-    CodedRows,
+    EncodedRows,
     RowBlocks,
     encode_rows,
     encode_some,
     measure_atoms,
     order_banned,
 )
-from wolfhound.many.units import Units, measure_norms
-from wolfhound.rounding import UNIT, gamma
-from wolfhound.validate import require_moderate
 
 LADDER = ((32, 2), (6, 1))
 """Shares of the atoms that are looked at first, and how often."""
@@ -68,7 +78,7 @@ PASSES = 40
 class Step(NamedTuple):
     """A subset of the atoms: their sheet and ids."""
 
-    sheet: RowBlocks | CodedRows
+    sheet: RowBlocks | EncodedRows
     ids: Ids
 
 
@@ -78,7 +88,7 @@ class PassSolver:
 
     fitter: PoolFitter
     sheet: RowBlocks
-    codes: CodedRows | None  # the same atoms, if there is room for them
+    codes: EncodedRows | None  # the same atoms, if there is room for them
     steps: tuple[Step, ...]  # the ladder
     pool: Ids  # random atoms that give the scale of rtol
     pool_rows: Vector  # (p, d) in these units
@@ -153,7 +163,7 @@ class PassSolver:
         state.prove(best, np.full(len(best), np.inf), self.sheet.radius)
         return True
 
-    def _pass(self, sheet: RowBlocks | CodedRows, state: PoolState, banned: Banned, rho: float) -> bool:
+    def _pass(self, sheet: RowBlocks | EncodedRows, state: PoolState, banned: Banned, rho: float) -> bool:
         """One pass over all atoms, then each target on its list; False if time is over."""
         fine = isinstance(sheet, RowBlocks) and sheet.kept.dtype == np.float64
         queries, before = _round(state.points.query, fine=fine), state.value.copy()

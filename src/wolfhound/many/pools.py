@@ -13,25 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound._files import lock
-from wolfhound.atoms import ArrayAtoms
 from wolfhound.compiled.active_set import make_state, pad
-from wolfhound.core import Atoms, Ids, Ints, Vector
+from wolfhound.core.contracts import Atoms, Ids, Ints, Vector
+from wolfhound.core.rounding import TINY, gamma
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.data.files import lock
 from wolfhound.many._target_kernels import (
     Ask,
-    Lists,
     Points,
     Pools,
     Source,
+    TargetLists,
     Workspace,
     limit_pools,
     solve_pools,
 )
-from wolfhound.many.batch import FINISHED, PROVED, ROUNDING, Answers, judge
-from wolfhound.many.memory import PortionedAtoms
-from wolfhound.many.proofs import R, certify
-from wolfhound.many.units import Units
-from wolfhound.rounding import TINY, gamma
+from wolfhound.many.batch import FINISHED, PROVED, ROUNDING, Answers, PortionedAtoms, judge
+from wolfhound.many.proofs import R, Units, certify
 
 FLAT = 3
 """Passes in a row without progress after which a target is given up."""
@@ -197,7 +195,7 @@ class PoolFitter(NamedTuple):
         """
         m = len(ids)
         source, work, inside = self._prepare(state, table)
-        lists = Lists(table.find(ids), fill, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
+        lists = TargetLists(table.find(ids), fill, np.empty(m), np.empty(JOIN, np.int64), np.empty(JOIN))
         solve_pools(source, work, inside, state.ask, lists, state.points)
         state.pools.ids[:] = table.name(inside.ids)
         return lists.best

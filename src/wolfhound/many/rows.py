@@ -17,18 +17,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Atoms, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.rounding import TINY, UNIT, gamma
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import require_moderate
+from wolfhound.data.atoms import as_atoms, block_rows, check_finite
 from wolfhound.many import _list_kernels as kernels
-from wolfhound.many.memory import TILE, find_portion
-from wolfhound.many.units import Units, exponent_of, measure_norms
-from wolfhound.oracles._question import Question, lengths
-from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries
-from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.many.batch import TILE, find_portion
+from wolfhound.many.proofs import Units, exponent_of, measure_norms
+from wolfhound.oracles.asking import Question, lengths
+from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_atoms, encode_queries
 from wolfhound.oracles.int8.layout import PackedQueries
-from wolfhound.rounding import TINY, UNIT, gamma
-from wolfhound.threads import map_ordered
-from wolfhound.validate import require_moderate
 
 SINGLE = 2.0**-24
 """Unit roundoff of float32."""
@@ -182,7 +181,7 @@ _SPAN = 4096
 """Blocks that are swept before the time is looked at."""
 
 
-class CodedRows(NamedTuple):
+class EncodedRows(NamedTuple):
     """The atoms of a pass, as codes."""
 
     units: Units
@@ -259,17 +258,17 @@ def _group(banned: Banned, m: int) -> kernels.Bans:
     return kernels.Bans(starts.astype(np.int64), banned.places[order])
 
 
-def encode_rows(atoms: Atoms, measured: AtomSizes) -> CodedRows:
+def encode_rows(atoms: Atoms, measured: AtomSizes) -> EncodedRows:
     """Encode all atoms about the centre of their units."""
     return _join(encode_atoms(atoms, centre=measured.units.centre), measured)
 
 
-def encode_some(atoms: Atoms, ids: Ids, measured: AtomSizes) -> CodedRows:
+def encode_some(atoms: Atoms, ids: Ids, measured: AtomSizes) -> EncodedRows:
     """Encode some atoms."""
     codes = encode_atoms(as_atoms(atoms.take(ids)), centre=measured.units.centre)
     return _join(codes, measured._replace(lengths=measured.lengths[ids]))
 
 
-def _join(codes: Codes, measured: AtomSizes) -> CodedRows:
+def _join(codes: Codes, measured: AtomSizes) -> EncodedRows:
     scaled = np.ldexp(measured.lengths, measured.units.exponent - codes.exponent)
-    return CodedRows(measured.units, codes, np.nextafter(scaled.astype(np.float32), np.float32(np.inf)))
+    return EncodedRows(measured.units, codes, np.nextafter(scaled.astype(np.float32), np.float32(np.inf)))

@@ -13,38 +13,44 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound import validate
-from wolfhound._given import find_rows, refuse_gaps, take_by_rows
-from wolfhound.atoms import ConcatAtoms, Fingerprint, as_atoms, draw_some, fingerprint, finite_rows
-from wolfhound.core import Atoms, AtomsLike, Ids, Objective, Oracle
-from wolfhound.display import show_progress
-from wolfhound.encoding import TableAtoms
-from wolfhound.many.batch import Goals, TargetBatch, TargetSolver, join_batches
+from wolfhound.core import validate
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.core.progress import show_progress
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.data.atoms import ConcatAtoms, Fingerprint, draw_some, fingerprint, finite_rows
+from wolfhound.data.encoding import TableAtoms
+from wolfhound.many.batch import MEMORY, Goals, TargetBatch, TargetSolver, join_batches
 from wolfhound.many.given import (
     Excluded,
     Targets,
+    as_points,
     check_target_columns,
     find_excluded,
-    read_exclude,
-    read_targets,
-)
-from wolfhound.many.gram_solver import build_gram_solver, weigh_gram
-from wolfhound.many.memory import MEMORY
-from wolfhound.many.objectives import (
-    as_points,
     is_list_of_objectives,
     lift_shared,
+    read_exclude,
     read_objectives,
+    read_targets,
     widen_result,
 )
+from wolfhound.many.gram_solver import build_gram_solver, weigh_gram
 from wolfhound.many.result import ManyResult
-from wolfhound.many.run import Clock, ManyJob, ManyState, open_out, read_done, run, run_objectives
-from wolfhound.many.stream import check_out, join_on_disk
-from wolfhound.methods._begin import POOL
+from wolfhound.many.run import (
+    Clock,
+    ManyJob,
+    ManyState,
+    check_out,
+    join_on_disk,
+    open_out,
+    read_done,
+    run,
+    run_objectives,
+)
+from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.stopwatch import time_solving
-from wolfhound.threads import one_blas_thread
+from wolfhound.solve.arguments import find_rows, refuse_gaps, take_by_rows, to_rows
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""
@@ -130,24 +136,18 @@ def minimize_many(
            [0. , 1. , 0. ]])
     """
     began = time.perf_counter()
-    table = find_rows(atoms)
+    table = find_rows(atoms)  # its rows that are kept are the atoms; ids of the result are rows of it
+    refuse_gaps(table, out, "out")
     if table is not None:
-        options: dict[str, Any] = {
-            "rtol": rtol,
-            "atol": atol,
-            "at_most_one": at_most_one,
-            "max_atoms": max_atoms,
-        }
-        options |= {"max_memory": max_memory, "max_seconds": max_seconds, "skip": skip, "out": out}
-        options |= {"callback": callback, "progress": progress, "seed": seed, "exclude": exclude}
-        return _minimize_table(targets, table, options)
+        check_target_columns(table, targets)
+        atoms, exclude = table.atoms, find_excluded(table, exclude)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
     memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
     most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
-    oracle = atoms if validate.is_oracle(atoms) else Scan(as_atoms(cast(AtomsLike, atoms)))
+    oracle = atoms if validate.is_oracle(atoms) else Scan(cast(AtomsLike, atoms))
     source = oracle.atoms
     n, d = source.shape
     if is_list_of_objectives(targets):
@@ -161,7 +161,7 @@ def minimize_many(
                 "max_memory": memory,
                 "progress": progress,
             }
-            return _minimize_list(found, oracle, out, clock, each)
+            return _name_rows(table, _minimize_list(found, oracle, out, clock, each))
         targets = points
     check_out(out)
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
@@ -180,16 +180,14 @@ def minimize_many(
     job = ManyJob(regime, given, excluded, wanted, stream)
     batches = run(job, clock, callback, progress)
     whole = join_batches(list(batches)) if stream is None else join_on_disk(stream.folder, batches)
-    return _result(whole, given, source, identity, began, priced=most is not None)
+    return _name_rows(table, _result(whole, given, source, identity, began, priced=most is not None))
 
 
-def _minimize_table(targets: Any, table: TableAtoms, options: dict[str, Any]) -> ManyResult:
-    """Rows of a table that are kept, by their places; ids of the answer are rows of the table."""
-    refuse_gaps(table, options["out"], "out")
-    check_target_columns(table, targets)
-    places = {"exclude": find_excluded(table, options["exclude"])}
-    solved = minimize_many(targets, table.atoms, **(options | places))
-    ids, rows = table.name_rows(solved.ids), take_by_rows(table)
+def _name_rows(table: TableAtoms | None, solved: ManyResult) -> ManyResult:
+    """The answer by the rows of a table, if the atoms were one."""
+    if table is None:
+        return solved
+    ids, rows = to_rows(table, solved.ids), take_by_rows(table)
     return replace(solved, ids=ids, fingerprint=fingerprint(table), atoms=rows)
 
 

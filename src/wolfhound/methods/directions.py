@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from wolfhound.active import Move
-from wolfhound.core import Vector
+from wolfhound.core.contracts import Vector
+from wolfhound.methods.atom_sets import Move
 
 
 class Direction(Protocol):

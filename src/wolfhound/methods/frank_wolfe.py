@@ -15,13 +15,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from wolfhound.active import ALL, ActiveSet, Move
-from wolfhound.core import Hits, Objective, Oracle, Point, Start, State, Status, StepSize, Vector
-from wolfhound.methods._ask import Asker, noise
-from wolfhound.methods._begin import best_atom
+from wolfhound.core.contracts import Hits, Objective, Oracle, Point, Start, State, Status, StepSize, Vector
+from wolfhound.core.validate import count, flag, kind, require
+from wolfhound.methods.asking import Asker, best_atom, noise
+from wolfhound.methods.atom_sets import ALL, ActiveSet, Move
 from wolfhound.methods.directions import Direction, Vanilla
 from wolfhound.methods.steps import LineSearch, step_back
-from wolfhound.validate import count, flag, kind, require
 
 PROVED = 100
 """So much more patience where every step is proved to be the best: the gap may fall where f cannot."""
@@ -103,7 +102,7 @@ class FrankWolfe:
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state per step, null steps included."""
-        ask = Asker(objective, oracle, start.exclude, goal=goal, start=start)
+        ask = Asker(objective, oracle, start, goal=goal)
         return self.walk(_HalfOfWhatIsLeft(ask), start)
 
     def walk(self, seek: Seeker, start: Start) -> Iterator[State]:

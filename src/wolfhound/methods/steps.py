@@ -8,9 +8,9 @@ import math
 import sys
 from dataclasses import KW_ONLY, dataclass
 
-from wolfhound.core import Line
-from wolfhound.rounding import UNIT
-from wolfhound.validate import number, require, within
+from wolfhound.core.contracts import Line
+from wolfhound.core.rounding import UNIT
+from wolfhound.core.validate import number, require, within
 
 _TRIALS = 200
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.core import Matrix, Vector
+from wolfhound.core.contracts import Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.threads import one_blas_thread
 from wolfhound.mixtures._continuum import Continuum, ContinuumProof
-from wolfhound.mixtures._newton import improve
-from wolfhound.mixtures._rows import LikelihoodRows
-from wolfhound.progress import report_rows
-from wolfhound.threads import one_blas_thread
+from wolfhound.mixtures._newton import LikelihoodRows, expect, improve
 
 ROUNDS = 40
 NEAR = 0.2
@@ -62,16 +61,13 @@ class Exchanged:
 @one_blas_thread()
 def exchange(full: Continuum, *, atol: float, end: float = math.inf) -> Exchanged:
     """Fit a mixing distribution to a gap that is proved over the continuum."""
-    full.lay_cells(1 if atol < FINE_GAP else 0)
+    if atol < FINE_GAP:
+        full.lay_cells(1)
     small = compress(full, *COARSE)
     count = min(150, max(30, int((full.high - full.low) / np.quantile(full.reach, 0.1) * 2)))
     z = np.unique(np.concatenate([np.linspace(small.low, small.high, count), stab(small)]))
     x = np.full(len(z), 1.0 / len(z))
-    rows = LikelihoodRows(small.likelihood(z), small.w)
-    u = np.empty(small.n)
-    for _ in range(8):
-        x = x * rows.look(x, u).slopes
-        x /= x.sum()
+    x = expect(LikelihoodRows(small.likelihood(z), small.w), x, 8)
     done = run_rounds(small, z, x, max(atol, 1e-5), end)
     fine = compress(full, *FINE) if full.n >= 4 * MANY * small.n else full  # there are many times more
     bins = fine if full.n >= MANY * fine.n else None
@@ -99,17 +95,10 @@ def _tidy(data: Continuum, done: Exchanged, atol: float) -> Exchanged:
         if not math.isfinite(value):
             continue
         theta = data.to_theta(z)
-        f = data.mix(theta, x)
-        gap, slack = bound_gap(data, f, len(theta), data.certify(f, 0.5 * atol))
+        f, gap, slack, _ = data.prove(theta, x, 0.5 * atol)
         if gap <= max(atol, done.gap):
             done = Exchanged(theta, x, f, float(data.w @ np.log(f)), gap, slack, done.rounds + 1)
     return done
-
-
-def bound_gap(data: Continuum, f: Vector, terms: int, found: ContinuumProof) -> tuple[float, float]:
-    """The gap of likelihoods f, mixed of so many terms, over the continuum, and its part that is rounding."""
-    lost = data.rounding(f, terms)
-    return max(found.upper + lost, 0.0), found.slack + lost
 
 
 def run_rounds(
@@ -123,15 +112,17 @@ def run_rounds(
     best: Exchanged | None = None
     for number in range(1, ROUNDS + 1):
         report_rows(data.n)
-        z, x = _weigh(data, z, x, gap, atol)
+        rows = LikelihoodRows(data.likelihood(z), data.w)
+        x = expect(rows, x, 5 if gap > 1e-2 else 0)  # far away Newton would go astray
+        z, x = _weigh(rows, z, x, max(0.02 * atol, min(1e-2, 0.03 * gap)), KEPT)
         z, x = _move(data, z, x, near, gap, bins)
         theta = data.to_theta(z)
         if atol < FINE_GAP:
-            theta, x = _reweigh(data, theta, x, atol)
+            # Rounded places are first order in G: weights of parameters as float64 has them mend that.
+            rows = LikelihoodRows(data.likelihood_of(theta), data.w)
+            theta, x = _weigh(rows, theta, x, 0.02 * atol, 0.0)
             z = data.from_theta(theta)
-        f = data.mix(theta, x)
-        found = data.certify(f, 0.5 * atol)
-        gap, slack = bound_gap(data, f, len(theta), found)
+        f, gap, slack, found = data.prove(theta, x, 0.5 * atol)
         if best is None or gap <= best.gap:
             value = float(data.w @ np.log(f)) if f.min() > 0.0 else -math.inf
             best = Exchanged(theta, x, f, value, gap, slack, number)
@@ -143,24 +134,13 @@ def run_rounds(
     return best  # type: ignore[return-value]
 
 
-def _weigh(data: Continuum, z: Vector, x: Vector, gap: float, atol: float) -> tuple[Vector, Vector]:
-    """Weights of these places, by Newton; few steps of expectation-maximisation first, far away."""
-    rows = LikelihoodRows(data.likelihood(z), data.w)
-    if gap > 1e-2:
-        u = np.empty(data.n)
-        for _ in range(5):
-            x = x * rows.look(x, u).slopes
-            x /= x.sum()
-    x = improve(rows, x, max(0.02 * atol, min(1e-2, 0.03 * gap))).x
-    keep = x > KEPT
-    return z[keep], x[keep] / x[keep].sum()
-
-
-def _reweigh(data: Continuum, theta: Vector, x: Vector, atol: float) -> tuple[Vector, Vector]:
-    """Weights of parameters as float64 has them: rounded places are first order in G, weights mend that."""
-    x = improve(LikelihoodRows(data.likelihood_of(theta), data.w), x, 0.02 * atol).x
-    keep = x > 0.0
-    return theta[keep], x[keep] / x[keep].sum()
+def _weigh(
+    rows: LikelihoodRows, places: Vector, x: Vector, tol: float, least: float
+) -> tuple[Vector, Vector]:
+    """Weights of these places by Newton steps; those that are not above `least` leave."""
+    x = improve(rows, x, tol).x
+    keep = x > least
+    return places[keep], x[keep] / x[keep].sum()
 
 
 def _move(
@@ -181,12 +161,9 @@ def _insert(z: Vector, x: Vector, found: ContinuumProof, gap: float, atol: float
     if len(new) == 0:
         return z, x
     share = min(1e-2, 0.1 * gap)
-    joined = (
-        np.concatenate([z, new]),
-        np.concatenate([x * (1.0 - share), np.full(len(new), share / len(new))]),
-    )
-    order = np.argsort(joined[0], kind="stable")
-    return joined[0][order], joined[1][order]
+    z, x = np.append(z, new), np.append(x * (1.0 - share), np.full(len(new), share / len(new)))
+    order = np.argsort(z, kind="stable")
+    return z[order], x[order]
 
 
 def measure(data: Continuum, z: Vector, x: Vector) -> float:

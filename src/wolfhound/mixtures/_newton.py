@@ -1,7 +1,8 @@
 """Weights of a mixture by Newton steps: few reads of the likelihoods, each a line search and a proof.
 
-A step solves the quadratic model over a pool of components exactly, so that the support
-changes freely. Tall problems take the model's Hessian from a sample of rows.
+A read goes over all rows of the likelihoods in blocks, in memory or in a file (`LikelihoodRows.look`). A step
+solves the quadratic model over a pool of components exactly, so that the support changes freely. Tall
+problems take the model's Hessian from a sample of rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -9,16 +10,39 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from wolfhound.core import Ints, Matrix, Vector
-from wolfhound.mixtures._rows import LikelihoodRows, Look
-from wolfhound.progress import report_rows
-from wolfhound.threads import one_blas_thread
+from wolfhound.compiled.jit import fast_kernel
+from wolfhound.core.contracts import Ints, Matrix, Status, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import SAFE, UNIT, gamma, is_rounding
+from wolfhound.core.threads import map_ordered, one_blas_thread
+
+if TYPE_CHECKING:
+    from wolfhound.data.files import FileRows
+
+BLOCK_ENTRIES = 1 << 23
+"""Numbers of a block: the sums of one are added to those of the others in order."""
+
+NARROW = 2.0**-24
+"""Relative rounding of a likelihood that is kept in float32."""
+
+EXPONENTS = 1024.0 * UNIT
+"""Relative rounding of exp(l - o), l and o float64, where it does not vanish."""
+
+LOST = 2.0**-149
+"""More than a float32 likelihood can lose to underflow, where each row's largest is 1."""
+
+LEAST_MIXED = 1e-290
+"""A mixture's likelihood below this is outside the domain: quotients would lose digits."""
+
+ROWS = 128
+"""Rows that stay in the nearest cache between their two uses."""
 
 FIRST = 20_000
 """Rows, evenly spaced, that are solved first."""
@@ -55,6 +79,161 @@ MOST = 1e12
 _HESSIAN_ROWS = 4096
 
 
+# ---------------------------------------------------------------- reading all rows
+
+
+@fast_kernel
+def read_block(L: Matrix, w: Vector, act: Ints, x: Vector, last: Vector, u: Vector, g: Vector) -> Vector:
+    """Read rows once: u = L[:, act] x, g_k += sum_j w_j L_jk / u_j for every k.
+
+    Returns (sum_j w_j log u_j, sum_j w_j / u_j, least u_j / last_j, rows outside the domain).
+    `last` may be empty.
+    """
+    n, m = L.shape
+    q, part = np.zeros(ROWS + 4), np.zeros(m)
+    value, mass, least, bad = 0.0, 0.0, np.inf, 0.0
+    for s in range(0, n, ROWS):
+        r = min(ROWS, n - s)
+        for j in range(r):
+            R = L[s + j]
+            t = 0.0
+            for a in range(len(act)):
+                t += np.float64(R[act[a]]) * x[a]
+            if not LEAST_MIXED < t < np.inf:
+                bad += 1.0
+                t = 1.0
+            u[s + j] = t
+            if len(last):
+                least = min(least, t / last[s + j])
+            q[j] = w[s + j] / t
+            value += w[s + j] * np.log(t)
+            mass += q[j]
+        part[:] = 0.0
+        j = 0
+        while j + 4 <= r:
+            q0, q1, q2, q3 = q[j], q[j + 1], q[j + 2], q[j + 3]
+            A, B, C, D = L[s + j], L[s + j + 1], L[s + j + 2], L[s + j + 3]
+            for k in range(m):
+                part[k] += (q0 * np.float64(A[k]) + q1 * np.float64(B[k])) + (
+                    q2 * np.float64(C[k]) + q3 * np.float64(D[k])
+                )
+            j += 4
+        while j < r:
+            for k in range(m):
+                part[k] += q[j] * np.float64(L[s + j, k])
+            j += 1
+        for k in range(m):
+            g[k] += part[k]
+    return np.array([value, mass, least, bad])
+
+
+class Look(NamedTuple):
+    """What one read of all rows says of a mixture x."""
+
+    value: float  # sum_j w_j log u_j
+    slopes: Vector  # (m,) sum_j w_j L_jk / u_j
+    mass: float  # sum_j w_j / u_j
+    least: float  # least u_j, as a share of what it was
+    bad: int  # rows that the mixture does not explain at all
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LikelihoodRows:
+    """Likelihoods of N observations under m components, with weights."""
+
+    matrix: NDArray[Any] | FileRows  # (N, m) likelihoods or their logarithms
+    weights: Vector  # (N,) of sum 1 but for rounding
+    log: bool = False  # logarithms: each block is scaled to a largest 1 per row
+    lost: float = 0.0  # relative rounding that is ours: `NARROW` and more if they are kept in float32
+    shift: Ints | None = None  # powers of two that rows are multiplied by: those that float64 hardly holds
+    tops: Vector | None = None  # largest likelihood of each row as it is read, where that is not 1
+    total: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", math.fsum(self.weights))
+
+    @property
+    def narrow(self) -> bool:
+        """Whether likelihoods were rounded to float32 by us."""
+        return self.lost >= NARROW
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, m)."""
+        n, m = self.matrix.shape
+        return n, m
+
+    def block(self, rows: slice | Ints) -> Matrix:
+        """Likelihoods of some rows, C-ordered float32 or float64."""
+        found = self.matrix[rows]
+        if self.log:
+            return scale_logs(found, np.float32 if self.narrow else np.float64)[0]
+        if self.shift is not None:
+            return np.asarray(np.ldexp(found, self.shift[rows, None], dtype=np.float64))
+        kept = found.dtype if found.dtype in (np.float32, np.float64) else np.float64
+        return np.ascontiguousarray(found, kept)
+
+    def take(self, ids: Ints, weights: Vector) -> LikelihoodRows:
+        """These rows with these weights, in memory."""
+        return LikelihoodRows(self.block(ids), weights, lost=self.lost)
+
+    def look(self, x: Vector, u: Vector, last: Vector | None = None) -> Look:
+        """Read all rows once; the mixture's likelihoods are left in u."""
+        n, m = self.shape
+        step = max(1024, BLOCK_ENTRIES // m)
+        active = np.flatnonzero(x > 0.0)
+        shares, none = x[active], np.empty(0)
+
+        def work(first: int) -> tuple[Vector, Vector]:
+            here, part = slice(first, min(first + step, n)), np.zeros(m)
+            before = none if last is None else last[here]
+            said = read_block(self.block(here), self.weights[here], active, shares, before, u[here], part)
+            return said, part
+
+        slopes, totals, least = np.zeros(m), np.zeros(4), math.inf
+        for said, part in map_ordered(work, range(0, n, step), blas=False):
+            slopes += part
+            totals += said
+            least = min(least, float(said[2]))
+        return Look(float(totals[0]), slopes, float(totals[1]), least, int(totals[3]))
+
+    def prove(self, look: Look, active: int) -> float:
+        """Upper bound on how far the mean log-likelihood is below its maximum.
+
+        For any positive u: max sum_j w_j log(h_j / u_j) <= log max_k sum_j w_j L_jk / u_j, as
+        the logarithm is concave. Sums of N and of `active` positive terms are rounded.
+        """
+        if look.bad:
+            return math.inf
+        return max(math.log(float(look.slopes.max()) / self.total) + self.slack(look, active), 0.0)
+
+    def slack(self, look: Look, active: int) -> float:
+        """The part of a proved gap that is rounding: no weights have a smaller one."""
+        n, _ = self.shape
+        lost = gamma(n + 64) + gamma(active + 16) + 2.0 * self.lost
+        return SAFE * (lost + (LOST * look.mass * 2.0 / self.total if self.narrow else 0.0))
+
+
+def scale_logs(logs: NDArray[Any], dtype: Any) -> tuple[Matrix, Vector]:
+    """Likelihoods whose largest is 1 per row, and the logarithms of what they were divided by."""
+    offsets = np.max(logs, axis=1).astype(np.float64)
+    scaled = np.subtract(logs, offsets[:, None], dtype=np.float64)
+    np.exp(scaled, out=scaled)
+    return scaled.astype(dtype, copy=False), offsets
+
+
+def judge_end(gap: float, goal: float, slack: float, *, late: bool) -> Status:
+    """Why a fit ended: rounding is named only where it is most of the gap, by the rule of `minimize`."""
+    if gap <= goal:
+        return Status.GAP_REACHED
+    if is_rounding(gap, slack):
+        return Status.ROUNDING
+    return Status.MAX_SECONDS if late else Status.STALLED
+
+
+# ---------------------------------------------------------------- Newton steps
+
+
 class Sample(NamedTuple):
     """Rows whose Hessian stands for that of all."""
 
@@ -79,11 +258,11 @@ def solve(rows: LikelihoodRows, tol: float, *, seed: int, end: float = math.inf)
     first = min(FIRST, max(1000, n // 8))
     x = np.full(m, 1.0 / m)
     if n <= 2 * first:
-        return improve(rows, _expect(rows, x), tol, end=end)
+        return improve(rows, expect(rows, x), tol, end=end)
     step = n // first
     some = np.arange(step // 2, n, step)
     part = rows.take(some, _share(rows.weights[some]))
-    x = improve(part, _expect(part, x), max(tol, 1e-4), end=end).x
+    x = improve(part, expect(part, x), max(tol, 1e-4), end=end).x
     x = (1.0 - SPREAD) * x + SPREAD / m
     u = np.empty(n)
     look = rows.look(x, u)
@@ -227,10 +406,10 @@ def _bend(rows: LikelihoodRows, u: Vector, pool: Ints, rest: Vector | None) -> V
     return out
 
 
-def _expect(rows: LikelihoodRows, x: Vector) -> Vector:
+def expect(rows: LikelihoodRows, x: Vector, steps: int = 4) -> Vector:
     """A few steps of expectation-maximisation, which bring rows of tiny likelihood into the domain."""
     u = np.empty(rows.shape[0])
-    for _ in range(4):
+    for _ in range(steps):
         look = rows.look(x, u)
         if look.bad:
             return np.full(len(x), 1.0 / len(x))

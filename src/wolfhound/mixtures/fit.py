@@ -1,25 +1,30 @@
-"""`MixtureFit`: a mixing distribution, what is proved of it, and what it says of observations."""
+"""`MixtureFit`: a mixing distribution, what is proved of it, and what it says of observations.
+
+Its posteriors first, then itself in words and pictures, and how it is saved.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import partial
 from os import PathLike
-from typing import Any, NamedTuple, final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from wolfhound.atoms import Fingerprint
-from wolfhound.codec import WEIGHTS, Array, Codec, Scalar, check_weights
-from wolfhound.core import AtomsLike, Ids, Matrix, Status, Vector
-from wolfhound.display import read_count, show_progress
-from wolfhound.markup import HasSummary, Summary
-from wolfhound.mixtures._newton import improve
-from wolfhound.mixtures._rows import EXPONENTS, LikelihoodRows, scale_logs
+from wolfhound.core.contracts import AtomsLike, Ids, Ints, Matrix, Status, Vector
+from wolfhound.core.progress import read_count, show_progress
+from wolfhound.core.text import seconds_text
+from wolfhound.core.validate import count, number, require, rng, vector, within
+from wolfhound.data.atoms import Fingerprint
+from wolfhound.data.codec import WEIGHTS, Array, Codec, Scalar, check_weights
+from wolfhound.mixtures._newton import EXPONENTS, LikelihoodRows, improve, scale_logs
 from wolfhound.mixtures.families import (
     FAMILIES,
     NULL_OBSERVATIONS,
@@ -27,15 +32,28 @@ from wolfhound.mixtures.families import (
     NormalScales,
     OwnDensity,
     Parameters,
+    as_family,
 )
-from wolfhound.mixtures.words import describe_gaps, summarise
-from wolfhound.result import make_frame
-from wolfhound.validate import count, number, require, rng, vector, within
+from wolfhound.show.markup import Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.show.plot import COLOURS, GREY, SOFT, draw_stems, finish_axes, limit_axes, robust_limits
+from wolfhound.solve.result import LISTED, make_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BLOCK_ENTRIES = 1 << 21
 
 _HALVINGS = 64
 """Of the range of an observation's quantile."""
+
+_NAMED = 8
+"""Points of the support that a summary names."""
+
+_BARS, _DRAWN, _CURVE = 60, 2000, 400
+"""Bars of the data, observations and points of a curve that pictures show."""
+
+_TAIL = 0.002
+"""Of the mass at each end that a picture may leave out."""
 
 
 class _Posterior(NamedTuple):
@@ -85,6 +103,12 @@ class Bootstrap(NamedTuple):
     grid: Parameters
     masses: Matrix
     gaps: Vector
+
+    def __repr__(self) -> str:
+        """How many fits, on what grid, and how good."""
+        return (
+            f"Bootstrap({len(self.gaps)} fits on a grid of {len(self.grid)}, gaps <= {self.gaps.max():.2g})"
+        )
 
 
 @final
@@ -156,7 +180,7 @@ class MixtureFit(HasSummary):
     @property
     def message(self) -> str:
         """Why it ended, how good it is and what it took."""
-        return f"{self.status.value}: {describe_gaps(self)} after {self.seconds:.3g} s"
+        return f"{self.status.value}: {self._describe_gaps()} after {self.seconds:.3g} s"
 
     def posterior(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Matrix:
         """(n, k) posterior probabilities of the support, for each observation.
@@ -169,13 +193,13 @@ class MixtureFit(HasSummary):
             Theirs, such as ``Normal(standard_errors)``; by default that of the fit, if it is
             the same for all observations.
         """
-        return np.concatenate([each.shares for each, _ in self._blocks(x, family)])
+        return self._gather(x, family, lambda each: each.shares)
 
     def posterior_mean(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
         """(n,) posterior means: shrunken estimates. (n, 2) for two parameters."""
         if self.support.ndim == 2:
-            return np.concatenate([each.shares @ self.support for each, _ in self._blocks(x, family)])
-        return np.concatenate([(each.shares * each.means).sum(axis=1) for each, _ in self._blocks(x, family)])
+            return self._gather(x, family, lambda each: each.shares @ self.support)
+        return self._gather(x, family, lambda each: (each.shares * each.means).sum(axis=1))
 
     def posterior_interval(
         self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, level: float = 0.95
@@ -191,13 +215,11 @@ class MixtureFit(HasSummary):
         def ends(each: _Posterior) -> Matrix:
             if each.deviations.any():
                 return np.column_stack([each.quantile(tail), each.quantile(1.0 - tail)])
-            below = np.cumsum(each.shares, axis=1)
-            last, theta = len(self.support) - 1, self.support
-            return np.column_stack(
-                [theta[np.minimum((below < share).sum(axis=1), last)] for share in (tail, 1.0 - tail - 1e-12)]
-            )
+            below, last = np.cumsum(each.shares, axis=1), len(self.support) - 1
+            places = [(below < share).sum(axis=1) for share in (tail, 1.0 - tail - 1e-12)]
+            return np.asarray(self.support[np.minimum(np.column_stack(places), last)])
 
-        return np.concatenate([ends(each) for each, _ in self._blocks(x, family)])
+        return self._gather(x, family, ends)
 
     def local_fdr(
         self,
@@ -214,11 +236,10 @@ class MixtureFit(HasSummary):
         radius, centre = number(radius, "radius", low=0.0), number(null, "null")
         self._line("local_fdr")
 
-        def inside(each: _Posterior) -> Vector:
-            found = each.below(centre + radius) - each.below(centre - radius, strict=True)
-            return np.maximum(found, 0.0)
-
-        return np.concatenate([inside(each) for each, _ in self._blocks(x, family)])
+        low, high = centre - radius, centre + radius
+        return self._gather(
+            x, family, lambda each: np.maximum(each.below(high) - each.below(low, strict=True), 0.0)
+        )
 
     def lfsr(
         self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None, *, null: float = 0.0
@@ -235,7 +256,7 @@ class MixtureFit(HasSummary):
             mirrored = each._replace(means=-each.means)  # small probabilities above keep their digits
             return np.minimum(each.below(centre), mirrored.below(-centre))
 
-        return np.concatenate([rates(each) for each, _ in self._blocks(x, family)])
+        return self._gather(x, family, rates)
 
     def density(self, x: ArrayLike | None = None, family: LikelihoodFamily | None = None) -> Vector:
         """(n,) densities, or probabilities, of observations under the mixture."""
@@ -270,12 +291,13 @@ class MixtureFit(HasSummary):
         Observations are drawn by weights, so their likelihoods are evaluated once.
         """
         generator, repeats = rng(seed), count(repeats, "repeats", low=1)
-        logs = self.family.log_density(self.x, self.grid)
-        matrix = scale_logs(logs, np.float64)[0]
+        matrix = scale_logs(self.family.log_density(self.x, self.grid), np.float64)[0]
         share = self.weights / self.weights.sum()
         size = max(1, round(float(self.weights.sum())))
         masses, gaps = np.empty((repeats, len(self.grid))), np.empty(repeats)
-        only_null = np.full((0 if math.isnan(self.null) else 1, len(self.grid)), self.grid == self.null)
+        # Two parameters have no null.
+        null = [] if math.isnan(self.null) else [self.grid == self.null]  # two parameters have none
+        only_null = np.reshape(null, (-1, len(self.grid)))
         with show_progress(progress, read_count("resamples", repeats)) as hear:
             for i in range(repeats):
                 drawn = generator.multinomial(size, share)
@@ -287,6 +309,10 @@ class MixtureFit(HasSummary):
                 if hear is not None:
                     hear(i + 1)
         return Bootstrap(self.grid, masses, gaps)
+
+    def _gather(self, x: Any, family: LikelihoodFamily | None, tell: Callable[[_Posterior], Any]) -> Vector:
+        """What is told of the posteriors of some observations at a time, together."""
+        return np.concatenate([tell(each) for each, _ in self._blocks(x, family)])
 
     def _line(self, name: str) -> None:
         if self.support.ndim != 1:
@@ -327,7 +353,13 @@ class MixtureFit(HasSummary):
         """Write to a file that `wolfhound.load` reads; a density of your own cannot be saved."""
         if isinstance(self.family, OwnDensity):
             raise ValueError("`family` must not be a function to be saved. Save `support` and `mass`.")
-        CODEC.save(self, path)
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name in ("support", "grid"):  # parameters are columns, two of them or one
+            told[name] = told[name].reshape(len(told[name]), -1)
+        numbers = (getattr(self.family, each.name) for each in fields(self.family))
+        constants = [np.broadcast_to(each, self.x.shape) for each in numbers]
+        saved: Any = SimpleNamespace(**told, name=self.family.name, constants=np.array(constants))
+        CODEC.save(saved, path)
 
     @classmethod
     def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> MixtureFit:
@@ -335,39 +367,160 @@ class MixtureFit(HasSummary):
         require(atoms is None, "atoms", "None: a mixture has none", "atoms")
         return CODEC.load(path)
 
-    @property
-    def constants(self) -> NDArray[np.float64]:
-        """(numbers, n) numbers of the family, as they are saved."""
-        names = FAMILIES[self.family.name][1]
-        return np.array([np.broadcast_to(getattr(self.family, name), self.x.shape) for name in names])
-
     def summary(self) -> Summary:
         """Return support, gaps and cost."""
-        return summarise(self)
+        points, n, family = len(self.mass), len(self.x), self.family.name
+        heavy = self._find_heavy(_NAMED)
+        shown = ", ".join(f"{_show_theta(self.support[i])} ({self.mass[i]:.3g})" for i in heavy)
+        more = f", {points - _NAMED} more" if points > _NAMED else ""
+        gap = f"{self.gap if math.isfinite(self.gap) else self.gap_on_grid:.2g}"
+        on_grid = f"on the grid of {len(self.grid)} {self.gap_on_grid:.2g}"
+        held = {"support": self.support.tolist(), "mass": self.mass.tolist()}
+        seen, cost = {"observations": n, "family": family}, f"{self.seconds:.3g} s, {self.rounds} rounds"
+        proved, time = ("proved gap, nats", gap), ("time", seconds_text(self.seconds))
+        told = (
+            Field("data", f"{n:,} observations, {family}", seen, ("observations", f"{n:,}")),
+            Field("support", f"{points} points: {shown}{more}", held, ("points of support", f"{points}")),
+            Field("value", f"mean log-likelihood {self.value:.9g}", {"value": self.value}),
+            Field("gap", f"{self._describe_gaps()}; {on_grid}", pick(self, "gap", "gap_on_grid"), proved),
+            Field("cost", cost, pick(self, "rounds", "seconds"), time),
+        )
+        most = float(self.mass.max())
+        rows = [
+            (_show_theta(self.support[i]), Bar(self.mass[i], most, ".4g")) for i in self._find_heavy(LISTED)
+        ]
+        return Summary.of_run(
+            "MixtureFit",
+            self.status,
+            fields=told,
+            tables=(Grid("The mixing distribution", ("theta", "mass"), rows, (0, 1), points),),
+            title="A mixing distribution",
+            message=self.message,
+            caption=f"{family} mixture: {self._describe_gaps()}",
+            pictures=lambda: _picture_mixture(self),
+        )
+
+    def _find_heavy(self, most: int) -> Ids:
+        """Places of the points of largest mass, in their order."""
+        return np.sort(np.argsort(-self.mass, kind="stable")[:most])
+
+    def _describe_gaps(self) -> str:
+        """How near the best it is, and among what."""
+        if math.isfinite(self.gap):
+            return f"within {self.gap:.2g} nats per observation of the best, proved over the continuum"
+        return f"within {self.gap_on_grid:.2g} nats per observation of the best on the grid"
 
 
-def as_family(value: Any) -> LikelihoodFamily:
-    """A family as it is; a function becomes one."""
-    if hasattr(value, "log_density") and hasattr(value, "lay") and not isinstance(value, type):
-        family: LikelihoodFamily = value
-        return family
-    return OwnDensity(value) if not isinstance(value, type) else OwnDensity(None)  # type: ignore[arg-type]
+def _show_theta(theta: Any) -> str:
+    """One parameter, or several in brackets."""
+    return f"{theta:.4g}" if np.ndim(theta) == 0 else "(" + ", ".join(f"{each:.4g}" for each in theta) + ")"
+
+
+# ---------------------------------------------------------------- in pictures
+
+
+def _picture_mixture(fit: MixtureFit) -> list[Picture]:
+    """Prior, marginal against the data, shrinkage; two parameters have no line to stand on."""
+    if fit.support.ndim != 1:
+        return []
+    some = np.linspace(0, len(fit.x) - 1, min(len(fit.x), _DRAWN)).astype(np.int64)
+    alone, means = fit.x[some], fit.posterior_mean(fit.x[some], fit.family.take(some))
+    if fit.family.name in ("poisson", "binomial"):
+        alone = alone / np.broadcast_to(getattr(fit.family, fit.family.varies), fit.x.shape)[some]
+    heavy = f"{fit.support[fit.mass.argmax()]:.4g}, has mass {fit.mass.max():.3g}"
+    return [
+        Picture(
+            "The mixing distribution",
+            f"{len(fit.mass)} points of support; the heaviest, {heavy}.",
+            partial(_draw_prior, fit=fit),
+        ),
+        Picture(
+            "The data, and what was fitted to them",
+            f"The density of {len(fit.x):,} observations, and that of the mixture.",
+            partial(_draw_marginal, fit=fit, some=some),
+        ),
+        Picture(
+            "How observations are shrunken",
+            f"Posterior means of {len(alone):,} observations, from {means.min():.4g} to {means.max():.4g}.",
+            partial(_draw_shrinkage, x=alone, means=means),
+            list_columns("Posterior means", {"alone": alone, "posterior mean": means}),
+        ),
+    ]
+
+
+def _draw_prior(axes: Axes, fit: MixtureFit) -> None:
+    """Draw the support where nearly all mass is: one observation far away has a point of its own."""
+    draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
+    below = np.cumsum(fit.mass) / fit.mass.sum()
+    held = fit.support[(below > _TAIL) & (below - fit.mass < 1.0 - _TAIL)]
+    room = 0.2 * float(np.ptp(held)) or 1.0
+    low, high = float(held.min()) - room, float(held.max()) + room
+    inside = (fit.support >= low) & (fit.support <= high)
+    if not inside.all():
+        axes.set_xlim(low, high)
+    _say_outside(axes, inside, "points")
+
+
+def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
+    share = fit.weights / fit.weights.sum()
+    if fit.family.name in ("poisson", "binomial"):
+        values, which = np.unique(fit.x, return_inverse=True)
+        axes.bar(values, np.bincount(which.ravel(), share), width=0.8, color=SOFT, label="data")
+        first = int(values.max()) + 1
+        line, style = np.arange(float(first)) if first <= _CURVE else values, "o-"
+    else:
+        low, high = robust_limits(fit.x)
+        inside = (fit.x >= low) & (fit.x <= high)
+        # Bars are of the share that is shown, so that they stay comparable with the curve.
+        height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
+        axes.stairs(height / np.diff(edges), edges, fill=True, color=SOFT, label="data")
+        _say_outside(axes, inside, "observations")
+        line, style = np.linspace(low, high, _CURVE), "-"
+    look: Any = {"markersize": 3.5} if style == "o-" else {"linewidth": 1.8}
+    axes.plot(line, _average(fit, line, some), style, color=COLOURS[1], label="fitted", **look)
+    finish_axes(axes, "x", "density", legend=True)
+
+
+def _say_outside(axes: Axes, inside: NDArray[np.bool_], what: str) -> None:
+    if not inside.all():
+        text = f"{int((~inside).sum()):,} of {len(inside):,} {what} lie outside"
+        axes.set_title(text, fontsize=8, color=GREY, loc="right")
+
+
+def _average(fit: MixtureFit, line: Vector, some: Ints) -> Vector:
+    """Marginal density, averaged over the observations' own families."""
+    picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
+    share = fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
+    out = np.zeros(len(line))
+    most: Any = getattr(fit.family, "n", math.inf)  # no more successes than trials
+    for i, weight, top in zip(picked, share, np.broadcast_to(most, fit.x.shape)[picked], strict=True):
+        inside = line <= top
+        family = fit.family.take(np.full(int(inside.sum()), i))
+        out[inside] += weight * (np.exp(family.log_density(line[inside], fit.support)) @ fit.mass)
+    return out
+
+
+def _draw_shrinkage(axes: Axes, x: Vector, means: Vector) -> None:
+    ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
+    axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.0, label="no shrinkage")
+    axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
+    finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
+    limit_axes(axes, np.column_stack([x, means]), "observations")
 
 
 # ---------------------------------------------------------------- saved
 
 
-def _make(*, name: str, constants: NDArray[np.float64], **fields: Any) -> MixtureFit:
+def _make(*, name: str, constants: NDArray[np.float64], **told: Any) -> MixtureFit:
     """A fit from what was saved: two parameters are columns."""
     require(name in FAMILIES, "family", f"one of {', '.join(FAMILIES)}", repr(name))
-    make, names = FAMILIES[name]
-    require(len(constants) == len(names), "constants", f"{len(names)} rows", len(constants))
+    wanted = len(fields(FAMILIES[name]))
+    require(len(constants) == wanted, "constants", f"{wanted} rows", len(constants))
     # What is the same for all observations is one number.
     values = [row if np.ptp(row) > 0.0 else float(row[0]) for row in constants]
-    one = fields["support"].shape[1] == 1
-    for each in ("support", "grid"):
-        fields[each] = fields[each][:, 0] if one else fields[each]
-    return MixtureFit(**fields, family=make(*values))
+    if told["support"].shape[1] == 1:
+        told |= {each: told[each][:, 0] for each in ("support", "grid")}
+    return MixtureFit(**told, family=FAMILIES[name](*values))
 
 
 def _check(fit: MixtureFit) -> None:
@@ -380,53 +533,23 @@ def _check(fit: MixtureFit) -> None:
     require(right, "support", "of the family's parameters", fit.support.shape)
 
 
-class _Saved(NamedTuple):
-    """What of a fit is written: as its fields, but for the family."""
-
-    fit: MixtureFit
-
-    def __getattr__(self, name: str) -> Any:
-        value: Any = self.fit.family.name if name == "name" else getattr(self.fit, name)
-        return value[:, None] if name in ("support", "grid") and value.ndim == 1 else value
-
-
-class _FitCodec:
-    """`Codec` of fits, whose parameters are always written as columns."""
-
-    def __init__(self, codec: Codec[MixtureFit]) -> None:
-        self._codec = codec
-
-    def save(self, fit: MixtureFit, path: str | PathLike[str]) -> None:
-        """Write to a file."""
-        self._codec.save(_Saved(fit), path)  # type: ignore[arg-type]
-
-    def load(self, path: str | PathLike[str]) -> MixtureFit:
-        """Read it back, checked."""
-        return self._codec.load(path)
-
-
-CODEC = _FitCodec(
-    Codec(
-        "mixture",
-        _make,
-        {
-            "support": Array(shape=("k", "p"), low=-1e150, high=1e150),
-            "mass": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
-            "grid": Array(shape=("m", "p"), low=-1e150, high=1e150),
-            "x": Array(shape=("observations",), low=-1e150, high=1e150),
-            "weights": Array(shape=("observations",), low=0.0, high=1e300),
-            "ids": Array(shape=("observations",), dtype=np.int64, low=0, optional=True),
-            "constants": Array(shape=("numbers", "observations"), low=0.0, high=1e300),
-            "value": Scalar.NUMBER,
-            "gap": Scalar.NUMBER,
-            "null": Scalar.NUMBER,
-            "gap_on_grid": Scalar.NUMBER,
-            "seconds": Scalar.COST,
-            "rounds": Scalar.COUNT,
-            "name": Scalar.TEXT,
-            "status": Scalar.STATUS,
-        },
-        _check,
-    )
+CODEC = Codec(
+    "mixture",
+    _make,
+    {
+        "support": Array(shape=("k", "p"), low=-1e150, high=1e150),
+        "mass": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+        "grid": Array(shape=("m", "p"), low=-1e150, high=1e150),
+        "x": Array(shape=("observations",), low=-1e150, high=1e150),
+        "weights": Array(shape=("observations",), low=0.0, high=1e300),
+        "ids": Array(shape=("observations",), dtype=np.int64, low=0, optional=True),
+        "constants": Array(shape=("numbers", "observations"), low=0.0, high=1e300),
+        **dict.fromkeys(("value", "gap", "null", "gap_on_grid"), Scalar.NUMBER),
+        "seconds": Scalar.COST,
+        "rounds": Scalar.COUNT,
+        "name": Scalar.TEXT,
+        "status": Scalar.STATUS,
+    },
+    _check,
 )
 """How fits are saved."""

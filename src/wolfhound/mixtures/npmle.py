@@ -12,23 +12,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ids, Ints, Matrix, Vector
-from wolfhound.display import Job, Reading, show_progress
-from wolfhound.encoding import Missing, check_missing, read_numbers
-from wolfhound.mixtures import _newton
+from wolfhound.core.contracts import Ids, Vector
+from wolfhound.core.progress import Job, Reading, show_progress
+from wolfhound.core.rounding import UNIT, gamma
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.validate import count, number, real_array, require, require_finite
+from wolfhound.data.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures._continuum import Continuum
-from wolfhound.mixtures._exchange import bound_gap, exchange
-from wolfhound.mixtures._rows import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
-from wolfhound.mixtures.families import NULL_OBSERVATIONS, LikelihoodFamily, Parameters
-from wolfhound.mixtures.fit import MixtureFit, as_family
+from wolfhound.mixtures._exchange import exchange
+from wolfhound.mixtures._newton import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs, solve
+from wolfhound.mixtures.families import NULL_OBSERVATIONS, LikelihoodFamily, Parameters, as_family
+from wolfhound.mixtures.fit import MixtureFit
 from wolfhound.mixtures.weights import FLOAT32_GAP, check_weights
-from wolfhound.rounding import UNIT, gamma
-from wolfhound.stopwatch import time_solving
-from wolfhound.validate import count, number, real_array, require, require_finite
 
 _BLOCK_ENTRIES = 1 << 21
 _GRID = 300
-_RANGES = {"poisson": (0.0, math.inf), "binomial": (0.0, 1.0), "normal-scales": (0.0, math.inf)}
 _CHECKED = 150
 """Points of the grid on which `gap_on_grid` is told where none was given, besides the support."""
 
@@ -105,7 +103,10 @@ def npmle(
     raw = np.ones(len(found)) if weights is None else check_weights(weights, len(found))
     distinct = _collapse(used, found, raw)
     held = None if null is None else _check_null(used, null)
-    distinct = distinct if held is None else _add_null(distinct, held, float(raw.sum()))
+    if held is not None:  # beside the observations, those that only the null explains
+        penalty = NULL_OBSERVATIONS / (float(raw.sum()) + NULL_OBSERVATIONS)
+        shares = (1.0 - penalty) * distinct.shares
+        distinct = distinct._replace(shares=shares, penalty=penalty, null=held)
     seed = count(seed, "seed")
     data = distinct.family.lay(distinct.x, distinct.shares)
     job = _Job(atol, end, seed)
@@ -193,41 +194,24 @@ def _collapse(family: LikelihoodFamily, x: Vector, weights: Vector) -> _Distinct
     keep = np.flatnonzero(weights)
     if len(keep) < len(x):
         family, x, weights = family.take(keep), x[keep], weights[keep]
-    numbers = [np.broadcast_to(np.asarray(each, np.float64), x.shape) for each in _vary(family)]
-    _, first, which = np.unique(
-        np.column_stack([x, *numbers]), axis=0, return_index=True, return_inverse=True
-    )
+    told = np.array([x, np.broadcast_to(getattr(family, family.varies), x.shape)] if family.varies else [x])
+    _, first, which = np.unique(told, axis=1, return_index=True, return_inverse=True)
     if len(first) < len(x):
-        family, x, weights = (
-            family.take(first),
-            x[first],
-            np.asarray(np.bincount(which.ravel(), weights), np.float64),
-        )
+        summed = np.asarray(np.bincount(which.ravel(), weights), np.float64)
+        family, x, weights = family.take(first), x[first], summed
     return _Distinct(family, x, weights / weights.sum())
-
-
-def _vary(family: LikelihoodFamily) -> list[Any]:
-    """Numbers of a family that may differ between observations."""
-    names = ("sigma", "exposure", "n", "scale")
-    return [getattr(family, name) for name in names if hasattr(family, name)]
 
 
 def _check_null(family: LikelihoodFamily, null: float) -> float:
     """The parameter that stands for the null."""
     found = number(null, "null")
-    low, high = _RANGES.get(family.name, (-math.inf, math.inf))
+    low, high = family.limits
     require(low <= found <= high and math.isfinite(found), "null", f"from {low:g} to {high:g}", null)
     only = family.name != "normal-scales" or found == 0.0
     require(only, "null", "0 with NormalScales, whose effects are around it: subtract it from x", null)
     one = family.name != "normal-mean-scale"
     require(one, "null", "None with two parameters", null)
     return found
-
-
-def _add_null(distinct: _Distinct, null: float, total: float) -> _Distinct:
-    """Observations that only the null explains, beside others whose weights sum to `total`."""
-    penalty = NULL_OBSERVATIONS / (total + NULL_OBSERVATIONS)
-    return distinct._replace(shares=(1.0 - penalty) * distinct.shares, penalty=penalty, null=null)
 
 
 def _fit_beside_null(data: Continuum, distinct: _Distinct, grid: Parameters, job: _Job) -> _Found:
@@ -283,7 +267,7 @@ def _check_grid(family: LikelihoodFamily, x: Vector, grid: ArrayLike | None) -> 
     found = real_array(grid, "grid", axes).astype(np.float64)
     require(len(found) > 0, "grid", "at least one parameter", "none")
     require_finite(found, "grid")
-    low, high = _RANGES.get(family.name, (-math.inf, math.inf))
+    low, high = family.limits
     good = low <= found.min() and found.max() <= high
     require(good, "grid", f"from {low:g} to {high:g}", f"{found.min():g} .. {found.max():g}")
     return np.unique(found, axis=0)
@@ -303,21 +287,24 @@ def _fit_on_grid(
     for first in range(0, n, step):
         here = slice(first, min(first + step, n))
         logs = distinct.family.take(here).log_density(distinct.x[here], grid)
-        _check_logs(logs, first)
+        top = logs.max(axis=1)
+        bad, rule = (
+            np.flatnonzero(~np.isfinite(top))[:1],
+            "below inf, no nan, and above -inf for a parameter of the grid",
+        )
+        require(len(bad) == 0, "the log-density", rule, f"{top[bad]} for observation {first + bad}")
         matrix[here], tops = scale_logs(logs, matrix.dtype)
         offset += float(distinct.shares[here] @ tops)
     shares = distinct.shares
     if distinct.penalty:
         matrix[n], shares = grid == distinct.null, np.append(shares, distinct.penalty)
     rows = LikelihoodRows(matrix, shares, lost=EXPONENTS + (NARROW if narrow else 0.0))
-    done = _newton.solve(rows, job.atol, seed=job.seed, end=job.end)
+    done = solve(rows, job.atol, seed=job.seed, end=job.end)
     keep = done.x > 0.0
     theta, mass = grid[keep], done.x[keep] / done.x[keep].sum()
     gap, places = math.inf, np.empty(0)
     if data is not None:
-        f = data.mix(theta, mass)
-        proof = data.certify(f)
-        gap = bound_gap(data, f, len(theta), proof)[0]
+        f, gap, _, proof = data.prove(theta, mass)
         # Heights are of sampled places: the true maxima beside them are somewhat higher.
         places = proof.places[proof.heights > 1.0 - 10.0 * gap]
         if distinct.penalty:
@@ -338,10 +325,3 @@ def _bound_beside_null(data: Continuum, distinct: _Distinct, f: Vector, away: fl
     at_null = total * math.exp(_bound_on_grid(data, f, np.array([distinct.null]), least=-math.inf))
     top = max(total * math.exp(away), at_null + distinct.penalty / mass)
     return max(math.log(top / (total + distinct.penalty)) + 64.0 * UNIT, 0.0)
-
-
-def _check_logs(logs: Matrix, first: int) -> None:
-    top = np.max(logs, axis=1)
-    bad: Ints = np.flatnonzero(~np.isfinite(top))
-    rule = "below inf, no nan, and above -inf for a parameter of the grid"
-    require(len(bad) == 0, "the log-density", rule, f"{top[bad[:1]]} for observation {first + bad[:1]}")

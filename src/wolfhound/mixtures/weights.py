@@ -13,18 +13,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound import plot
-from wolfhound._files import FileRows, open_rows, unmap
-from wolfhound._npy import check_exists
-from wolfhound.core import Ids, Ints, Status, Vector
-from wolfhound.markup import Field, HasSummary, Picture, Summary, list_weights, pick
+from wolfhound.core.contracts import Ids, Status, Vector
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.text import seconds_text
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import count, flag, number, real_array, require, vector
+from wolfhound.data.files import FileRows, check_exists, open_rows, unmap
 from wolfhound.mixtures import _newton
-from wolfhound.mixtures._rows import BLOCK_ENTRIES, EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
-from wolfhound.result import LISTED
-from wolfhound.stopwatch import time_solving
-from wolfhound.text import seconds_text
-from wolfhound.threads import map_ordered
-from wolfhound.validate import count, flag, number, real_array, require, vector
+from wolfhound.mixtures._newton import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
+from wolfhound.show import plot
+from wolfhound.show.markup import Field, HasSummary, Picture, Summary, list_weights, pick
+from wolfhound.solve.result import LISTED
 
 FLOAT32_GAP = 1e-6
 """Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
@@ -78,27 +77,14 @@ class WeightsFit(HasSummary):
 
     def summary(self) -> Summary:
         """Return status, value, gap, cost and the largest weights."""
-        used, size = len(self.support), len(self.weights)
+        used, size, gap = len(self.support), len(self.weights), f"{self.gap:.2g}"
+        cost, time = f"{self.reads} reads, {self.seconds:.3g} s", ("time", seconds_text(self.seconds))
+        held = f"{used} of {size}"
         fields = (
             Field("value", f"mean log-likelihood {self.value:.9g}", {"value": self.value}),
-            Field(
-                "gap",
-                f"{self.gap:.2g} nats per observation, proved",
-                {"gap": self.gap},
-                ("proved gap, nats", f"{self.gap:.2g}"),
-            ),
-            Field(
-                "support",
-                f"{used} of {size} components",
-                {"support": used},
-                ("components with weight", f"{used} of {size}"),
-            ),
-            Field(
-                "cost",
-                f"{self.reads} reads, {self.seconds:.3g} s",
-                pick(self, "reads", "seconds"),
-                ("time", seconds_text(self.seconds)),
-            ),
+            Field("gap", f"{gap} nats per observation, proved", {"gap": self.gap}, ("proved gap, nats", gap)),
+            Field("support", f"{held} components", {"support": used}, ("components with weight", held)),
+            Field("cost", cost, pick(self, "reads", "seconds"), time),
         )
         return Summary.of_run(
             "WeightsFit",
@@ -106,7 +92,7 @@ class WeightsFit(HasSummary):
             fields=fields,
             tables=(list_weights("The components of largest weight", self.top(LISTED), size=used),),
             title="Weights of a mixture",
-            caption=f"mixture of {used} components: proved gap {self.gap:.2g}",
+            caption=f"mixture of {used} components: proved gap {gap}",
             pictures=self._picture,
         )
 
@@ -198,13 +184,14 @@ def _read(
         matrix, shares = matrix[kept], shares[kept]
     tops = _check(matrix, log=log)
     if not log:
-        shift = _find_shift(tops)
-        if shift is None:
+        # Powers of two bring rows of extreme scale near 1.
+        exponents = np.frexp(tops)[1].astype(np.int64)
+        shift = np.where(np.abs(exponents) > MODERATE, -exponents, 0)
+        if not shift.any():
             return LikelihoodRows(matrix, shares, tops=tops), 0.0
         offset = -math.log(2.0) * float(shares @ shift)
         return LikelihoodRows(matrix, shares, shift=shift, tops=np.ldexp(tops, shift)), offset
-    offset = float(shares @ tops)
-    narrow = atol >= FLOAT32_GAP
+    offset, narrow = float(shares @ tops), atol >= FLOAT32_GAP
     lost = EXPONENTS + (NARROW if narrow else 0.0)
     if isinstance(matrix, FileRows):
         return LikelihoodRows(matrix, shares, log=True, lost=lost), offset
@@ -216,18 +203,15 @@ def _read(
 
 def _blocks(matrix: NDArray[Any] | FileRows) -> list[slice]:
     n, m = matrix.shape
-    step = max(1, BLOCK_ENTRIES // m)
+    step = max(1, _newton.BLOCK_ENTRIES // m)
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 
 def _check(matrix: NDArray[Any] | FileRows, *, log: bool) -> Vector:
     """Refuse entries that are no likelihoods, and rows without one; the largest of each row."""
-    least = -math.inf if log else 0.0
-    rule = (
-        "below inf, no nan, above -inf somewhere in each row"
-        if log
-        else ">= 0 and finite, and positive somewhere in each row; `log` for logarithms"
-    )
+    least, rule = -math.inf, "below inf, no nan, above -inf somewhere in each row"
+    if not log:
+        least, rule = 0.0, ">= 0 and finite, and positive somewhere in each row; `log` for logarithms"
 
     def look(here: slice) -> Vector:
         rows = matrix[here]  # a file is read once
@@ -238,10 +222,3 @@ def _check(matrix: NDArray[Any] | FileRows, *, log: bool) -> Vector:
         return tops
 
     return np.concatenate(list(map_ordered(look, _blocks(matrix), blas=False)))
-
-
-def _find_shift(tops: Vector) -> Ints | None:
-    """Powers of two that bring rows of extreme scale near 1; None where there are none."""
-    exponents = np.frexp(tops)[1].astype(np.int64)
-    far = np.abs(exponents) > MODERATE
-    return np.where(far, -exponents, 0) if far.any() else None

@@ -11,11 +11,10 @@ from typing import NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core import Ids, Matrix, Point, Vector
-from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._plain import PlainObjective, outside
-from wolfhound.rounding import SAFE, TINY, UNIT, drift_length, length
-from wolfhound.validate import as_floats, flag, function, ids, number, require, vector
+from wolfhound.core.contracts import Ids, Matrix, Point, Vector
+from wolfhound.core.rounding import SAFE, TINY, UNIT, drift_length, length
+from wolfhound.core.validate import as_floats, flag, function, ids, number, require, vector
+from wolfhound.objectives.plain import PlainLine, PlainObjective, outside
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
 
@@ -64,9 +63,8 @@ class Custom(PlainObjective):
 
     def __post_init__(self) -> None:
         function(self.value_and_grad, "value_and_grad")
-        object.__setattr__(self, "convex", flag(self.convex, "convex"))
-        object.__setattr__(self, "smoothness", number(self.smoothness, "smoothness", low=0.0))
-        object.__setattr__(self, "floor", number(self.floor, "floor"))
+        smoothness, floor = number(self.smoothness, "smoothness", low=0.0), number(self.floor, "floor")
+        self._set(convex=flag(self.convex, "convex"), smoothness=smoothness, floor=floor)
 
     def __repr__(self) -> str:
         name = getattr(self.value_and_grad, "__name__", type(self.value_and_grad).__name__)

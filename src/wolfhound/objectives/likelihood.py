@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.core import Ints, Matrix, Point, Vector
-from wolfhound.objectives._line import PlainLine
-from wolfhound.objectives._plain import PlainObjective, outside
-from wolfhound.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
-from wolfhound.validate import as_floats, real_array, require
+from wolfhound.core.contracts import Ints, Matrix, Point, Vector
+from wolfhound.core.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
+from wolfhound.core.validate import as_floats, real_array, require
+from wolfhound.objectives.plain import PlainLine, PlainObjective, outside
 
 _COVERED = 1e-3
 _EM_STEPS = 10
@@ -50,14 +49,15 @@ class MixtureLikelihood(PlainObjective):
         if not x.min() >= TINY:
             return outside(x)
         logs, grad = np.log(x), -1.0 / (d * x)
+        moved, turn = _bound_drift(x, grad, drift)
         lost = gamma(d + ELEMENTWISE) * float(np.abs(logs).sum()) / d
         return Point(
             x=x,
             value=-float(logs.sum()) / d,
             grad=grad,
-            value_error=SAFE * (lost + _drift_error(x, drift) + TINY),
+            value_error=SAFE * (lost + moved + TINY),
             grad_error=gamma(4) * length(grad),
-            turn=_drift_turn(x, grad, drift),
+            turn=turn,
         )
 
     def values(self, rows: Matrix) -> Vector:
@@ -144,17 +144,10 @@ def likelihood_atoms(
     return atoms, offsets
 
 
-def _drift_error(x: Vector, drift: Vector | float) -> float:
-    """Upper bound on |f(x') - f(x)| for all |x' - x| <= drift."""
-    if not np.any(drift):
-        return 0.0
+def _bound_drift(x: Vector, grad: Vector, drift: Vector | float) -> tuple[float, float]:
+    """Upper bounds on |f(x') - f(x)| and |grad f(x') - grad f(x)| for all |x' - x| <= drift."""
     shares = np.asarray(drift, np.float64) / x * (1.0 + gamma(4))
     if shares.max() >= 1.0:
-        return math.inf
-    return float(-np.log1p(-shares).sum()) / len(x)
-
-
-def _drift_turn(x: Vector, grad: Vector, drift: Vector | float) -> float:
-    """Upper bound on |grad f(x') - grad f(x)| for all |x' - x| <= drift."""
-    shares = np.asarray(drift, np.float64) / x * (1.0 + gamma(4))
-    return math.inf if shares.max() >= 1.0 else SAFE * length(grad * (shares / (1.0 - shares)))
+        return math.inf, math.inf
+    moved = float(-np.log1p(-shares).sum()) / len(x) if np.any(drift) else 0.0
+    return moved, SAFE * length(grad * (shares / (1.0 - shares)))

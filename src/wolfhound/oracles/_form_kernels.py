@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
-from wolfhound.core import Matrix, Vector
-from wolfhound.jit import lean_fast_kernel, lean_kernel
+from wolfhound.compiled.jit import lean_fast_kernel, lean_kernel
+from wolfhound.core.contracts import Matrix, Vector
 
 TILE = 4
 """Matrices come padded with zeros to a multiple of this."""
@@ -41,33 +41,15 @@ def forms(rows: Matrix, upper: Vector, scores: Vector, squares: Vector, room: tu
         for lane in range(_LANES):
             total[lane] = 0.0
         for i in range(0, width, 4):
+            a, b, c, e = upper[i], upper[i + 1], upper[i + 2], upper[i + 3]
             for j in range(i, width, 4):
-                a0, a1, a2, a3 = upper[i, j], upper[i, j + 1], upper[i, j + 2], upper[i, j + 3]
-                b0, b1, b2, b3 = (
-                    upper[i + 1, j],
-                    upper[i + 1, j + 1],
-                    upper[i + 1, j + 2],
-                    upper[i + 1, j + 3],
-                )
-                c0, c1, c2, c3 = (
-                    upper[i + 2, j],
-                    upper[i + 2, j + 1],
-                    upper[i + 2, j + 2],
-                    upper[i + 2, j + 3],
-                )
-                e0, e1, e2, e3 = (
-                    upper[i + 3, j],
-                    upper[i + 3, j + 1],
-                    upper[i + 3, j + 2],
-                    upper[i + 3, j + 3],
-                )
+                a0, a1, a2, a3 = a[j], a[j + 1], a[j + 2], a[j + 3]
+                b0, b1, b2, b3 = b[j], b[j + 1], b[j + 2], b[j + 3]
+                c0, c1, c2, c3 = c[j], c[j + 1], c[j + 2], c[j + 3]
+                e0, e1, e2, e3 = e[j], e[j + 1], e[j + 2], e[j + 3]
                 for lane in range(_LANES):
-                    w, x, y, z = (
-                        turned[j, lane],
-                        turned[j + 1, lane],
-                        turned[j + 2, lane],
-                        turned[j + 3, lane],
-                    )
+                    w, x = turned[j, lane], turned[j + 1, lane]
+                    y, z = turned[j + 2, lane], turned[j + 3, lane]
                     total[lane] += (
                         turned[i, lane] * (a0 * w + a1 * x + a2 * y + a3 * z)
                         + turned[i + 1, lane] * (b0 * w + b1 * x + b2 * y + b3 * z)

@@ -1,4 +1,4 @@
-"""Compiled loops of probing: which buckets promise most for a query, and the best atoms in them."""
+"""Compiled loops of probing: hashing queries, which buckets promise most, and the best atoms in them."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -7,12 +7,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
-from wolfhound.jit import kernel, lean_kernel
-from wolfhound.oracles._scan_kernels import BareTop, Top, close, score_pairs
-from wolfhound.oracles._top_kernels import is_listed, sort_best
-from wolfhound.oracles.int8._encode_kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
+from wolfhound.compiled.jit import kernel, lean_fast_kernel, lean_kernel
+from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
+from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, score_pairs, sort_best
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
+from wolfhound.oracles.int8._kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
 from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, address, move
 
 BINS = 256
@@ -23,20 +22,12 @@ _LINES = 16
 
 
 class Promises(NamedTuple):
-    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift[r] + first[i] + second[j])``.
+    """How good buckets (r, i, j) are for m queries: ``norms[r] (lift[r] + first[i] + second[j])``."""
 
-    Attributes
-    ----------
-    first, second : (m, i) and (m, j) float32
-    norms : (r,) float32
-        Not negative.
-    lift : (m, r) float32
-    """
-
-    first: Singles
-    second: Singles
-    norms: Singles
-    lift: Singles
+    first: Singles  # (m, i)
+    second: Singles  # (m, j)
+    norms: Singles  # (r,), not negative
+    lift: Singles  # (m, r)
 
     @classmethod
     def plain(cls, promises: Singles) -> Promises:
@@ -93,16 +84,7 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
     What a larger budget lists begins with what a smaller one does. Counts by bins of promises find
     what is to be sorted; most buckets are not even looked at. Returns how many are listed.
 
-    Parameters
-    ----------
-    promises
-        Of the buckets.
-    offsets : (buckets + 1,)
-        Places where buckets begin.
-    budget
-        Atoms wanted.
-    room
-        Of `make_room`; the list is ``room[1][0]``.
+    `offsets` (buckets + 1,) are the places where buckets begin; the list is ``room[1][0]``.
     """
     first, second, norms, lift = promises
     keys, ids = room
@@ -121,7 +103,7 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
     for b in range(BINS):
         ids[2, b] = 0
     # The highest bin from which on buckets hold the budget: it rises with what was seen.
-    last, total = 0, 0
+    last, total, seen = 0, 0, 0
     for r in range(ranges):
         for i in range(ones):
             for j in range(twos):
@@ -130,20 +112,19 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
                 if here < last:
                     break
                 b = (r * ones + i) * twos + ids[1, j]
-                ids[2, here] += offsets[b + 1] - offsets[b]
-                total += offsets[b + 1] - offsets[b]
+                keys[0, seen], ids[0, seen] = promised, b
+                seen += 1
+                size = offsets[b + 1] - offsets[b]
+                ids[2, here] += size
+                total += size
             while last < BINS - 1 and total - ids[2, last] >= budget:
                 total -= ids[2, last]
                 last += 1
     found = 0
-    for r in range(ranges):
-        for i in range(ones):
-            for j in range(twos):
-                promised = promise(norms[r], lift[q, r], first[q, i], keys[1, j])
-                if bin_of(promised, low, scale, BINS) < last:
-                    break
-                keys[0, found], ids[0, found] = promised, (r * ones + i) * twos + ids[1, j]
-                found += 1
+    for i in range(seen):
+        if bin_of(keys[0, i], low, scale, BINS) >= last:
+            keys[0, found], ids[0, found] = keys[0, i], ids[0, i]
+            found += 1
     sort_best(keys, ids, 0, found)
     total, listed = 0, 0
     while listed < found and total < budget:
@@ -156,28 +137,14 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
 
 
 class ProbeState(NamedTuple):
-    """What is known of m queries between two rounds.
+    """What is known of m queries between two rounds."""
 
-    Attributes
-    ----------
-    keys, places : (m, 2 r)
-        Estimates; the first r are the best.
-    fill : (m,)
-        How many there are, at most r between rounds.
-    floors : (m,)
-        Of the rules: what is at or below is not wanted.
-    done : (m,)
-        How many atoms were scanned.
-    scored : (m,)
-        Atoms scored are added.
-    """
-
-    keys: Singles
-    places: Ids
-    fill: Ints
-    floors: Singles
-    done: Ints
-    scored: Ints
+    keys: Singles  # (m, 2 r) estimates; the first r are the best
+    places: Ids  # (m, 2 r)
+    fill: Ints  # (m,) how many there are, at most r between rounds
+    floors: Singles  # (m,) of the rules: what is at or below is not wanted
+    done: Ints  # (m,) how many atoms were scanned
+    scored: Ints  # (m,) atoms scored are added
 
 
 @lean_kernel
@@ -193,20 +160,7 @@ def probe(
 ) -> None:
     """Scan, per query, the most promising atoms that were not scanned yet.
 
-    Parameters
-    ----------
-    which
-        Queries to go on with.
-    budgets : (m,)
-        Atoms that have been scanned for a query when this ends, if there are so many.
-    promises
-        What buckets promise.
-    offsets : (buckets + 1,)
-        Places where buckets begin.
-    packed, queries, progress
-        What is scanned, for what, and how far that has come.
-    room
-        Of `make_room`.
+    `which` are the queries to go on with; a query ends when `budgets` (m,) atoms were scanned for it.
     """
     keys, places, fill, floors, done, scored = progress
     uppers, listed = room
@@ -262,16 +216,9 @@ def best_of_probed(
 ) -> int:
     """Probe for one query, round by round, and answer with the best by their rows; see `close`.
 
-    Parameters
-    ----------
-    promises
-        The fields of `Promises`.
-    codes
-        Fields of `PackedRows` and `CodeScale`, and where buckets begin.
-    rounds
-        Budgets, the scores that are enough after each but the last, and candidates to keep.
-    room
-        Of `empty_coded` and `make_room`.
+    `promises` are the fields of `Promises`; `codes` those of `PackedRows` and `CodeScale`, and where buckets
+    begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep;
+    `room` is of `empty_coded` and `make_room`.
     """
     top, promised = Top(*bare), Promises(*promises)
     packed, offsets, coded = PackedRows(*codes[0]), codes[2], CodedRows(*room[0])
@@ -294,3 +241,80 @@ def best_of_probed(
         if r < last and best >= enough[r]:
             break
     return close(rows, top, (scores, ids), fill[0], 0.0, np.inf)
+
+
+@lean_fast_kernel
+def project(units: Singles, directions: Singles, weight: float, i: int, out: Singles) -> None:
+    """Write row i of out: weighted products with all directions, and their opposites if there is room."""
+    wide = directions.shape[0]
+    for w in range(wide):
+        total = np.float32(0.0)
+        for j in range(directions.shape[1]):
+            total += units[j] * directions[w, j]
+        out[i, w] = total * np.float32(weight)
+        if out.shape[1] > wide:
+            out[i, wide + w] = -out[i, w]
+
+
+@lean_kernel
+def project_queries(
+    queries: Vector,
+    sizes: Vector,
+    hashing: tuple[Singles, Singles, Singles, Singles, Singles, float, float],
+    out: tuple[Singles, Singles, Singles],
+    units: Singles,
+) -> None:
+    """Project unit queries on the directions of both codes, and write what their best row adds.
+
+    `hashing` are fields of `Hash`: first, second, norms, shifts, variances, weight, above; `out` is
+    (m, w) or (m, 2 w), the same, and (m, r); `sizes` are norms, rounded up; `units` (d,) is room for a query.
+    """
+    first, second, norms, shifts, variances, weight, above = hashing
+    one, two, lift = out
+    for i in range(queries.shape[0]):
+        size = sizes[i] if 0.0 < sizes[i] < np.inf else np.inf
+        spread = np.float32(0.0)
+        for j in range(queries.shape[1]):
+            units[j] = np.float32(queries[i, j] / size)
+            spread += units[j] * units[j] * variances[j]
+        project(units, first, weight, i, one)
+        project(units, second, weight, i, two)
+        project(units, shifts, 1.0, i, lift)
+        added = np.float32(above) * np.sqrt(spread)
+        for r in range(norms.shape[0]):
+            lift[i, r] = added + lift[i, r] / norms[r]
+
+
+@lean_kernel
+def count_above(promises: Promises, sizes: Ints, cuts: Singles, room: Ints, out: Ints) -> None:
+    """Atoms that are probed by the time that all buckets which promise at least a cut were.
+
+    `sizes` (buckets,) are the atoms in each, `cuts` (t,), `room` (BINS,), `out` (t, m).
+    """
+    first, second, norms, lift = promises
+    for q in range(first.shape[0]):
+        # What a bucket promises rises with both of its numbers, after rounding too.
+        least, most, lower, upper = first[q, 0], first[q, 0], second[q, 0], second[q, 0]
+        for i in range(first.shape[1]):
+            least, most = min(least, first[q, i]), max(most, first[q, i])
+        for j in range(second.shape[1]):
+            lower, upper = min(lower, second[q, j]), max(upper, second[q, j])
+        low = high = promise(norms[0], lift[q, 0], most, upper)
+        for r in range(norms.shape[0]):
+            low = min(low, promise(norms[r], lift[q, r], least, lower))
+            high = max(high, promise(norms[r], lift[q, r], most, upper))
+        scale = per_unit(low, high, BINS)
+        for b in range(BINS):
+            room[b] = 0
+        b = 0
+        for r in range(norms.shape[0]):
+            for i in range(first.shape[1]):
+                for j in range(second.shape[1]):
+                    promised = promise(norms[r], lift[q, r], first[q, i], second[q, j])
+                    room[bin_of(promised, low, scale, BINS)] += sizes[b]
+                    b += 1
+        for t in range(cuts.shape[0]):
+            # Within a bin the order is not that of promises: a bin that is cut counts whole.
+            out[t, q] = 0
+            for b in range(bin_of(cuts[t], low, scale, BINS), BINS):
+                out[t, q] += room[b]

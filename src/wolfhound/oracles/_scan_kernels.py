@@ -1,7 +1,11 @@
-"""Compiled loops of the exact scan: plain arrays in, plain arrays out.
+"""Compiled loops of the exact scan, and the one top-k: plain arrays in, plain arrays out.
 
 `dots` is the definition of a score everywhere: float64 sums in one fixed order,
 so a pass, a batch and a re-score of the same atom give the same bits.
+
+The best of many: a loop writes what reaches its floor to the end of a list, twice as long as what
+is wanted. When the list is full, `keep_best` brings the best to the front and gives the new floor: a
+few operations per entry in all, however many are wanted. `sort_best` puts the list in order at the end.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -11,11 +15,103 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.core import Ids, Ints, Matrix, Singles, Vector
-from wolfhound.jit import kernel, lean_fast_kernel, lean_kernel
-from wolfhound.oracles._top_kernels import is_listed, keep_best, sort_best
+from wolfhound.compiled.jit import lean_fast_kernel, lean_kernel
+from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 
 _CHUNK = 128
+
+
+# ---------------------------------------------------------------- the best of many
+
+
+@lean_kernel
+def keep_best(keys: Matrix, ids: Ids, row: int, count: int, k: int) -> Any:
+    """Bring the k best of `count` > 0 entries of a row to the front; return the least key of these.
+
+    The best have the highest keys, of equal ones the smallest ids; the ids are distinct, no key is nan.
+    Hoare's selection.
+    """
+    low, high, last = 0, count - 1, min(k, count) - 1
+    while low < high and k < count:
+        key, atom = keys[row, (low + high) // 2], ids[row, (low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while keys[row, i] > key or (keys[row, i] == key and ids[row, i] < atom):
+                i += 1
+            while keys[row, j] < key or (keys[row, j] == key and ids[row, j] > atom):
+                j -= 1
+            if i <= j:
+                keys[row, i], keys[row, j] = keys[row, j], keys[row, i]
+                ids[row, i], ids[row, j] = ids[row, j], ids[row, i]
+                i += 1
+                j -= 1
+        if last <= j:
+            high = j
+        elif last >= i:
+            low = i
+        else:
+            break
+    least = keys[row, 0]
+    for i in range(1, last + 1):
+        least = min(least, keys[row, i])
+    return least
+
+
+@lean_kernel
+def sort_best(keys: Matrix, ids: Ids, row: int, count: int) -> None:
+    """Sort `count` entries of a row in the order of `keep_best`, by Shell's method: short, and no slower."""
+    gap = 1
+    while 9 * gap < 4 * count:
+        gap = 9 * gap // 4 + 1
+    while gap > 0:
+        for i in range(gap, count):
+            key, atom = keys[row, i], ids[row, i]
+            j = i
+            while j >= gap and (
+                keys[row, j - gap] < key or (keys[row, j - gap] == key and ids[row, j - gap] > atom)
+            ):
+                keys[row, j], ids[row, j] = keys[row, j - gap], ids[row, j - gap]
+                j -= gap
+            keys[row, j], ids[row, j] = key, atom
+        gap = 4 * gap // 9
+
+
+@lean_kernel
+def is_listed(sorted_ids: Ids, i: int, atom: int) -> bool:
+    """Whether row i, in ascending order, holds the atom."""
+    low, high = 0, sorted_ids.shape[1]
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_ids[i, middle] < atom:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < sorted_ids.shape[1] and sorted_ids[i, low] == atom)
+
+
+class Lists(NamedTuple):
+    """The highest keys of m queries, in no order, and their atoms."""
+
+    keys: Matrix  # (m, 2 size)
+    ids: Ids  # (m, 2 size)
+    fill: Ints  # (m,) how many there are, at most `size` between two blocks
+    floors: Matrix  # (m,) keys must reach it: the least of `size` keys, -inf while there are fewer
+
+
+BareLists: TypeAlias = tuple[Matrix, Ids, Ints, Matrix]
+"""The fields of `Lists`: numba looks up the class of a named tuple at every call, half a microsecond each."""
+
+
+@lean_kernel
+def _cut(lists: Lists, i: int) -> None:
+    """Keep the best of query i, and raise its floor if these are as many as are wanted."""
+    size = lists.keys.shape[1] // 2
+    if lists.fill[i] >= size:
+        lists.floors[i] = keep_best(lists.keys, lists.ids, i, lists.fill[i], size)
+        lists.fill[i] = size
+
+
+# ---------------------------------------------------------------- scores
 
 
 @lean_fast_kernel
@@ -68,20 +164,19 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, span: tuple[int, int
             scores[q, h] = dots(rows, (i, i, i, i), queries, q)[0] if i >= 0 else -np.inf
 
 
-class Aside(NamedTuple):
-    """What a pass keeps of all rows, unless it is empty: rows are in the cache once.
+# ---------------------------------------------------------------- one query, by the loop
 
-    Attributes
-    ----------
-    squares : (n,) float64
-        Squared norms.
-    copy : (n,) float32
-        ``scale * score``.
-    """
 
-    squares: Vector
-    copy: Singles
-    scale: float
+@lean_kernel
+def _keep_score(score: float, atom: int, exclude: Ids, q: int, lists: Lists) -> None:
+    """Add a score that reaches the floor to the list of query q."""
+    if exclude.shape[1] > 0 and is_listed(exclude, q, atom):
+        return
+    at = lists.fill[q]
+    lists.keys[q, at], lists.ids[q, at] = score, atom
+    lists.fill[q] = at + 1
+    if at + 1 == lists.keys.shape[1]:
+        _cut(lists, q)
 
 
 @lean_kernel
@@ -89,33 +184,19 @@ def scan_rows(
     rows: Matrix,
     first: int,
     question: tuple[Vector, int, Ids],
-    floor: float,
-    found: tuple[Vector, Ids],
-    alone: bool,
-    aside: Aside,
-) -> int:
-    """List the rows whose score reaches the floor, in no order; return how many.
+    bare: BareLists,
+    aside: tuple[Vector, Singles, float],
+) -> None:
+    """Keep the best of rows first, first + 1, ... in the list of a query, in no order.
 
-    Parameters
-    ----------
-    rows : (n, d)
-        Atoms first, first + 1, ...
-    question
-        Queries, which of them, and ids (m, e) that are not wanted, ascending.
-    floor
-        What a score must reach.
-    found : (n,)
-        Where scores and ids are listed.
-    alone
-        Whether only the best is wanted: the floor then rises.
-    aside
-        What is kept of all rows.
+    `question`: queries, which of them, and ids (m, e) that are not wanted, ascending. `aside`: what is kept
+    of all rows, unless it is empty, as rows are in the cache once: squared norms (n,), and
+    ``scale * score`` in float32 (n,) with its scale.
     """
     queries, q, exclude = question
-    scores, ids = found
     squares, copy, scale = aside
-    n, some = rows.shape[0], exclude.shape[1] > 0
-    step, at = n // 4, 0
+    lists, n = Lists(*bare), rows.shape[0]
+    step = n // 4
     for i in range(step):
         j, k, m = i + step, i + 2 * step, i + 3 * step
         a, b, c, d = dots(rows, (i, j, k, m), queries, q)
@@ -127,23 +208,20 @@ def scan_rows(
         if squares.shape[0] > 0:
             for place in (i, j, k, m):
                 squares[place] = square(rows, place)
+        floor = lists.floors[q]
         if (a >= floor) | (b >= floor) | (c >= floor) | (d >= floor):
             for score, place in ((a, i), (b, j), (c, k), (d, m)):
-                if score >= floor and not (some and is_listed(exclude, q, first + place)):
-                    scores[at], ids[at] = score, first + place
-                    at += 1
-                    floor = score if alone else floor
+                if score >= lists.floors[q]:
+                    _keep_score(score, first + place, exclude, q, lists)
     for i in range(4 * step, n):
         a = dots(rows, (i, i, i, i), queries, q)[0]
         if copy.shape[0] > 0:
             copy[i] = np.float32(scale * a)
         if squares.shape[0] > 0:
             squares[i] = square(rows, i)
-        if a >= floor and not (some and is_listed(exclude, q, first + i)):
-            scores[at], ids[at] = a, first + i
-            at += 1
-            floor = a if alone else floor
-    return at
+        if a >= lists.floors[q]:
+            _keep_score(a, first + i, exclude, q, lists)
+    _cut(lists, q)
 
 
 @lean_kernel
@@ -151,56 +229,6 @@ def square_all(rows: Matrix, squares: Vector) -> None:
     """Square the norm of every row."""
     for i in range(rows.shape[0]):
         squares[i] = square(rows, i)
-
-
-@lean_kernel
-def count_scores(scores: Vector, floor: float) -> int:
-    """How many scores are above the floor."""
-    count = 0
-    for i in range(scores.shape[0]):
-        count += scores[i] > floor
-    return count
-
-
-@kernel
-def collect(scores: Vector, floor: float) -> Ids:
-    """List the places whose score is above the floor."""
-    total = count_scores(scores, floor)
-    found = np.empty(total, np.int64)
-    count = 0
-    for start in range(0, scores.shape[0], _CHUNK):
-        stop = min(start + _CHUNK, scores.shape[0])
-        if count == total:
-            break
-        if count_scores(scores[start:stop], floor) == 0:
-            continue
-        for i in range(start, stop):
-            if scores[i] > floor:
-                found[count] = i
-                count += 1
-    return found
-
-
-@lean_kernel
-def peaks(scores: Vector, first: int, window: int, best: Vector, where: Ids) -> None:
-    """Raise the best score and its id of each window of consecutive ids.
-
-    ``best[0]`` belongs to the window that holds id `first`.
-    """
-    base = first // window
-    i = 0
-    while i < scores.shape[0]:
-        w = (first + i) // window
-        stop = min(scores.shape[0], (w + 1) * window - first)
-        top = best[w - base]
-        at = where[w - base]
-        for j in range(i, stop):
-            if scores[j] > top:
-                top = scores[j]
-                at = first + j
-        best[w - base] = top
-        where[w - base] = at
-        i = stop
 
 
 # ---------------------------------------------------------------- screening
@@ -215,40 +243,68 @@ class ScreenRule(NamedTuple):
 
 
 @lean_kernel
-def uppers(scores: Singles, norms: Singles, rule: ScreenRule, out: Vector) -> None:
-    """Upper bounds in float64."""
-    for i in range(scores.shape[0]):
-        out[i] = rule.slope * np.float64(scores[i]) + (rule.rho * np.float64(norms[i]) + rule.shift)
-
-
-# ---------------------------------------------------------------- many queries, by products
-
-
-class Lists(NamedTuple):
-    """The highest keys of m queries, in no order.
-
-    Attributes
-    ----------
-    keys, ids : (m, 2 size)
-    fill : (m,)
-        How many there are, at most `size` between two blocks.
-    floors : (m,)
-        Keys must be above: the least of `size` keys, -inf while there are fewer.
-    """
-
-    keys: Matrix
-    ids: Ids
-    fill: Ints
-    floors: Matrix
+def _bound(scores: Matrix, norms: Singles, rule: ScreenRule, i: int) -> float:
+    """Upper bound of atom i in float64."""
+    return rule.slope * np.float64(scores[i]) + (rule.rho * np.float64(norms[i]) + rule.shift)
 
 
 @lean_kernel
-def _cut(lists: Lists, i: int) -> None:
-    """Keep the best of query i, and raise its floor if these are as many as are wanted."""
-    size = lists.keys.shape[1] // 2
-    if lists.fill[i] >= size:
-        lists.floors[i] = keep_best(lists.keys, lists.ids, i, lists.fill[i], size)
-        lists.fill[i] = size
+def _count_reaching(scores: Matrix, norms: Singles, rule: ScreenRule, floor: float) -> Any:
+    """How many upper bounds reach the floor: a loop of its own, so that it is vectorised."""
+    count: Any = 0
+    for i in range(scores.shape[0]):
+        count += rule.slope * np.float64(scores[i]) + (rule.rho * np.float64(norms[i]) + rule.shift) >= floor
+    return count
+
+
+@lean_kernel
+def find_peaks(
+    scores: Matrix,
+    norms: Singles,
+    rule: ScreenRule,
+    first: int,
+    exclude: Ids,
+    window: int,
+    best: Vector,
+    where: Ids,
+) -> None:
+    """Raise the highest bound, and its id, of each window of ids; these begin at `first`.
+
+    ``best[0]`` belongs to the window that holds id `first`. Of excluded ids (1, e) nothing is told.
+    """
+    base, i = first // window, 0
+    while i < scores.shape[0]:
+        w = (first + i) // window - base
+        stop = min(scores.shape[0], (w + base + 1) * window - first)
+        while i < stop:
+            end = min(i + _CHUNK, stop)
+            if _count_reaching(scores[i:end], norms[i:end], rule, best[w]) > 0:
+                for j in range(i, end):
+                    upper = _bound(scores, norms, rule, j)
+                    if upper > best[w] and not is_listed(exclude, 0, first + j):
+                        best[w], where[w] = upper, first + j
+            i = end
+
+
+@lean_kernel
+def collect_reaching(
+    scores: Matrix, norms: Singles, rule: ScreenRule, exclude: Ids, floor: float, found: Ids
+) -> int:
+    """List the ids whose bound reaches the floor, and that are not excluded; -1 if there is no room."""
+    count = 0
+    for start in range(0, scores.shape[0], _CHUNK):
+        stop = min(start + _CHUNK, scores.shape[0])
+        if _count_reaching(scores[start:stop], norms[start:stop], rule, floor) > 0:
+            for i in range(start, stop):
+                if _bound(scores, norms, rule, i) >= floor and not is_listed(exclude, 0, i):
+                    if count == found.shape[0]:
+                        return -1
+                    found[count] = i
+                    count += 1
+    return count
+
+
+# ---------------------------------------------------------------- many queries, by products
 
 
 @lean_kernel
@@ -304,51 +360,26 @@ def sort_lists(lists: Lists) -> None:
 
 
 class Top(NamedTuple):
-    """Room for the answer to one query, as in `Hits`.
+    """Room for the answer to one query, as in `Hits`."""
 
-    Attributes
-    ----------
-    scores, ids, slots : (1, k)
-    bounds, scored : (1,)
-        What is scored is added.
-    rows : (k, d)
-    """
-
-    scores: Vector
-    ids: Ids
-    slots: Ints
-    bounds: Vector
-    scored: Ints
-    rows: Matrix
+    scores: Vector  # (1, k)
+    ids: Ids  # (1, k)
+    slots: Ints  # (1, k)
+    bounds: Vector  # (1,)
+    scored: Ints  # (1,) what is scored is added
+    rows: Matrix  # (k, d)
 
 
 BareTop: TypeAlias = tuple[Vector, Ids, Ints, Vector, Ints, Matrix]
-"""The fields of a `Top`: numba looks up the class of a named tuple at every call, half a microsecond each."""
+"""The fields of a `Top`."""
 
 
 @lean_kernel
 def close(rows: Matrix, top: Top, best: tuple[Vector, Ids], count: int, slack: float, rest: float) -> int:
     """Answer with the best of `count` atoms of a list: sort them, and add their rows and the bound.
 
-    Parameters
-    ----------
-    rows
-        All of them.
-    top
-        What is filled.
-    best : (1, w)
-        Scores and ids.
-    count
-        How many there are.
-    slack
-        At least the error of a score.
-    rest
-        At least the score of all that was not listed.
-
-    Returns
-    -------
-    count : int
-        How many answers there are; -1 if a score is not finite.
+    `slack` is at least the error of a score, `rest` at least the score of all that was not listed. Returns
+    how many answers there are; -1 if a score is not finite.
     """
     keys, ids = best
     most = min(count, top.ids.shape[1])

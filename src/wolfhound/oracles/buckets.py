@@ -16,10 +16,17 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import block_rows
-from wolfhound.core import Atoms, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import count, require
+from wolfhound.data.atoms import block_rows, finite_rows
+from wolfhound.data.store import Stored
 from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._hits import (
+from wolfhound.oracles._probe_kernels import Promises
+from wolfhound.oracles.asking import (
+    CheckedOracle,
+    Question,
     empty_top,
     in_memory,
     make_hits,
@@ -28,18 +35,11 @@ from wolfhound.oracles._hits import (
     refuse_overflow,
     rescore_pairs,
 )
-from wolfhound.oracles._probe_kernels import Promises
-from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles.int8._encode_kernels import empty_coded
-from wolfhound.oracles.int8.codes import Codes, encode_queries
-from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8._kernels import empty_coded
+from wolfhound.oracles.int8.codes import Codes, check_codes, check_norms, encode_atoms, encode_queries
 from wolfhound.oracles.int8.layout import BareRows, PackedRows
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
-from wolfhound.progress import report_rows
-from wolfhound.store import Stored
-from wolfhound.threads import map_ordered
-from wolfhound.validate import require
 
 ENOUGH = 4
 """Candidates that are re-scored per query, at least."""
@@ -52,6 +52,8 @@ _TOGETHER = 32
 
 _PART = 4096
 """Rows whose lengths one thread takes at a time."""
+
+_LARGEST_BUDGET = 1 << 40
 
 _NONE: Ints = np.empty(0, np.int64)
 
@@ -71,29 +73,15 @@ class Bucketing(Protocol):
         """Bucket of each row."""
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
-        """Numbers for all buckets, which are tried from the highest to the lowest.
-
-        Parameters
-        ----------
-        queries : (m, d) float64
-        sizes : (m,)
-            Their norms, rounded up.
-        """
+        """Numbers for all buckets, which are tried from the highest to the lowest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buckets:
-    """Codes of the atoms in the order of their buckets.
-
-    Attributes
-    ----------
-    codes : Codes
-    offsets : (buckets + 1,) int64
-        Places where buckets begin.
-    """
+    """Codes of the atoms in the order of their buckets."""
 
     codes: Codes
-    offsets: Ints
+    offsets: Ints  # (buckets + 1,) places where buckets begin
 
     @classmethod
     def of(
@@ -144,15 +132,12 @@ def fill_buckets(atoms: Atoms, bucketing: Bucketing, centre: Vector, known: Ints
         lengths.append(_measure(block, middle))
     owner = np.concatenate(owners)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=bucketing.buckets))])
-    ids = np.argsort(_order_keys(owner, np.concatenate(lengths)), kind="stable")
-    return Buckets(encode_atoms(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
-
-
-def _order_keys(owner: Ints, lengths: Vector) -> NDArray[np.uint64]:
-    """Integers that rise with the bucket, then fall with the length in float32: one sort instead of two."""
+    # Integers that rise with the bucket, then fall with the length in float32: one sort instead of two.
     with np.errstate(over="ignore"):
-        bits = lengths.astype(np.float32).view(np.uint32)  # of numbers >= 0: in their order
-    return (owner.astype(np.uint64) << np.uint64(32)) | (np.uint64(0xFFFFFFFF) - bits)
+        bits = np.concatenate(lengths).astype(np.float32).view(np.uint32)  # of numbers >= 0: in their order
+    keys = (owner.astype(np.uint64) << np.uint64(32)) | (np.uint64(0xFFFFFFFF) - bits)
+    ids = np.argsort(keys, kind="stable")
+    return Buckets(encode_atoms(atoms, ids=ids, centre=centre), offsets.astype(np.int64))
 
 
 def _measure(block: Matrix, centre: Matrix) -> Vector:
@@ -198,15 +183,8 @@ def doubling(budget: int, most: int, thresholds: Vector) -> list[Round]:
 class ProbingIndex(CheckedOracle):
     """An index that probes the buckets of some tables; a subclass may say in which rounds.
 
-    Parameters
-    ----------
-    atoms, tables
-        What is searched.
-    budget
-        Atoms to probe for a query, with thresholds in the first round.
-    proof
-        Whether a query that misses its threshold, or has none, is answered by a
-        certified pass over the codes.
+    A query probes `budget` atoms, with thresholds in the first round. With `proof`, one that misses its
+    threshold, or has none, is answered by a certified pass over the codes.
     """
 
     def __init__(
@@ -258,15 +236,7 @@ def probe(
 ) -> Hits:
     """Answer from the best buckets of all tables, in rounds of growing budgets.
 
-    Parameters
-    ----------
-    atoms, tables
-        What is searched.
-    question
-        The queries.
-    rounds
-        A query is finished after the first round in which its best atom scores
-        enough, or after the last.
+    A query is finished after the first round in which its best atom scores enough, or after the last.
     """
     rows = in_memory(atoms) if question.often and len(tables) == len(question.queries) == 1 else None
     if rows is not None:
@@ -356,3 +326,53 @@ class _Probe:
 
         for _ in map_ordered(scan, parts, blas=False) if len(parts) > 1 else map(scan, parts):
             report_rows(0)
+
+
+FAR = 1e15
+"""Entries beyond are cut off: squares of what is left fit into float32."""
+
+_MOST = 1000
+
+
+def sample_rows(atoms: Atoms, ids: Ids) -> Matrix:
+    """Take rows; ValueError names one that is not finite, or too long for sums of squares."""
+    rows = finite_rows(atoms, ids)
+    with np.errstate(over="ignore"):
+        long = np.flatnonzero(~np.isfinite(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)))
+    for bad in long:
+        check_norms(rows[bad : bad + 1], int(ids[bad]))
+    return rows
+
+
+def unit_of(reach: float) -> float:
+    """Return a power of two that brings a number near 1.
+
+    Examples
+    --------
+    >>> unit_of(5.0)
+    0.125
+    """
+    return math.ldexp(1.0, -min(max(math.frexp(reach)[1], -_MOST), _MOST))
+
+
+def scale_rows(rows: Matrix, unit: float, centre: Vector | None = None) -> NDArray[np.float32]:
+    """Return ``unit (rows - centre)`` in float32; what is far too large for it is cut off."""
+    # In two steps: the unit of tiny float32 rows is too large for float32.
+    half = math.ldexp(1.0, math.frexp(unit)[1] // 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = rows if centre is None else rows - centre.astype(rows.dtype)
+        out = out * rows.dtype.type(half)
+        out *= rows.dtype.type(unit / half)
+    return np.clip(out, -FAR, FAR).astype(np.float32, copy=False)
+
+
+def read_probing(stored: Stored, codes: Codes, atoms: Atoms) -> tuple[int, bool]:
+    """Return the budget and whether misses are proved: by these codes, which are then checked."""
+    with stored.reading():
+        budget, proof = count(stored.params["budget"], "budget", low=1), stored.params["proof"]
+        # Kernels multiply budgets by numbers of buckets.
+        require(budget <= _LARGEST_BUDGET, "budget", f"<= {_LARGEST_BUDGET}", budget)
+        require(isinstance(proof, bool), "proof", "true or false", proof)
+    if proof:
+        check_codes(stored, codes, atoms)
+    return budget, bool(proof)

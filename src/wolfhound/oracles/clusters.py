@@ -11,24 +11,32 @@ from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix
 
-from wolfhound.atoms import ArrayAtoms, as_atoms
-from wolfhound.core import Atoms, AtomsLike, Ints, Matrix, Vector
-from wolfhound.display import read_rows, show_progress
-from wolfhound.editing import append_rows, check_removed, remove_rows
-from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._kmeans import kmeans, kmeans_products, nearest
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.progress import read_rows, report_rows, show_progress
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import count, flag, number, real_array, require, require_finite
+from wolfhound.data.atoms import ArrayAtoms, append_rows, as_atoms, check_removed, remove_rows
+from wolfhound.oracles import indexes as saved
 from wolfhound.oracles._probe_kernels import Promises
-from wolfhound.oracles._scale import FAR, sample_rows, scale_rows, unit_of
-from wolfhound.oracles.buckets import Buckets, BucketTable, ProbingIndex, default_budget, fill_buckets
+from wolfhound.oracles.buckets import (
+    FAR,
+    Buckets,
+    BucketTable,
+    ProbingIndex,
+    default_budget,
+    fill_buckets,
+    read_probing,
+    sample_rows,
+    scale_rows,
+    unit_of,
+)
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
-from wolfhound.oracles.int8._encode_kernels import empty_coded
-from wolfhound.oracles.int8._sweep_kernels import bound_queries
-from wolfhound.oracles.int8.codes import Codes
-from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8._kernels import bound_queries, empty_coded
+from wolfhound.oracles.int8.codes import Codes, encode_atoms
 from wolfhound.oracles.int8.scan import code_bytes
-from wolfhound.validate import count, flag, number, require
 
 NAME = "clusters"
 
@@ -38,21 +46,11 @@ PER_CLUSTER = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
-    """A `Bucketing` by the nearest of some centres.
+    """A `Bucketing` by the nearest of some centres."""
 
-    Attributes
-    ----------
-    centres : (c, d) float32
-    unit : float
-        The power of two by which atoms are multiplied, so that float32 holds them.
-    codes : Codes
-        Of the centres; the "error" of each is what the best of its atoms can be
-        expected to lie above it, per unit of the query.
-    """
-
-    centres: NDArray[np.float32]
-    unit: float
-    codes: Codes
+    centres: NDArray[np.float32]  # (c, d)
+    unit: float  # the power of two by which atoms are multiplied, so that float32 holds them
+    codes: Codes  # of the centres; the "error" of each: what its best atom may add, per unit of the query
 
     @property
     def buckets(self) -> int:
@@ -105,7 +103,7 @@ _LARGEST = 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class ClusterTraining:
     """What k-means was trained on, n atoms of this `crowding`, and how many rows came or went since."""
 
     n: int
@@ -124,7 +122,7 @@ class Training:
         return fuller or 2 * int(offsets[-1]) < self.n or self.edits >= self.n
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Training:
+    def of(cls, given: Mapping[str, Any]) -> ClusterTraining:
         """Return one that was saved."""
         n, seed, edits = (count(given[name], name) for name in ("n", "seed", "edits"))
         require(n < _LARGEST, "n", "of moderate size", n)
@@ -169,7 +167,7 @@ class ClusterIndex(ProbingIndex):
         *,
         budget: int,
         proof: bool,
-        training: Training,
+        training: ClusterTraining,
     ) -> None:
         super().__init__(atoms, [BucketTable(buckets, clusters)], budget=budget, proof=proof)
         self._clusters = clusters
@@ -216,7 +214,7 @@ class ClusterIndex(ProbingIndex):
             sample = sample_rows(rows, np.sort(rng.permutation(n)[: PER_CLUSTER * chosen]))
             made = Clusters.train(sample, chosen, n, seed=seed)
             buckets = fill_buckets(rows, made, sample.mean(axis=0, dtype=np.float64))
-        training = Training(n=n, crowding=crowding(buckets.offsets), seed=seed)
+        training = ClusterTraining(n=n, crowding=crowding(buckets.offsets), seed=seed)
         return cls(rows, made, buckets, budget=first, proof=flag(proof, "proof"), training=training)
 
     def with_budget(self, budget: int) -> ClusterIndex:
@@ -239,7 +237,7 @@ class ClusterIndex(ProbingIndex):
             Rows in memory are joined to atoms in memory; all else stays where it is.
         rebuild
             Whether to train k-means again on all atoms; default: where it pays, see
-            `Training.is_stale`.
+            `ClusterTraining.is_stale`.
         """
         return self._edit(append_rows(self._atoms, rows), self._buckets.owners(), rebuild)
 
@@ -306,8 +304,8 @@ class ClusterIndex(ProbingIndex):
             centres = stored.array("centres", np.float32, (None, d), low=-FAR, high=FAR)
             codes = Codes.of(stored, params["centre_codes"], centres.shape, "centre_codes")
             buckets = Buckets.of(stored, params["codes"], rows.shape, len(centres), "codes")
-            training = Training.of(params["training"])
-        budget, proof = saved.read_probing(stored, buckets.codes, rows)
+            training = ClusterTraining.of(params["training"])
+        budget, proof = read_probing(stored, buckets.codes, rows)
         clusters = Clusters(centres, unit, codes)
         return cls(rows, clusters, buckets, budget=budget, proof=proof, training=training)
 
@@ -366,3 +364,108 @@ CLUSTERS = IndexKind(
     passes=2,
     takes_ratio=True,
 )
+
+
+_TILE = 1 << 22
+"""Scores of a block of rows against all centres: 16 MB."""
+
+_ITERATIONS = 6
+
+
+def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = _ITERATIONS) -> Singles:
+    """Centres of clusters of rows, by Lloyd's iterations from random rows.
+
+    The same bits at any thread count, which faiss.Kmeans does not promise. A
+    cluster that loses all its rows starts again at one of the rows that are
+    farthest from their centres.
+
+    Fewer distinct rows than clusters give repeated centres; 0 iterations keep the random rows.
+
+    Examples
+    --------
+    >>> kmeans(np.array([[0.0], [1.0], [10.0], [11.0]]), 2, seed=0).ravel().tolist()
+    [10.5, 0.5]
+    """
+    table = _table(rows, "rows")
+    clusters = count(clusters, "clusters", low=1)
+    rng = np.random.default_rng(count(seed, "seed"))
+    centres = table[np.resize(rng.permutation(len(table)), clusters)]
+    for _ in range(count(iterations, "iterations")):
+        ids, distances = nearest(centres, table)
+        centres = _means(table, ids, centres)
+        empty = np.flatnonzero(np.bincount(ids, minlength=clusters) == 0)[: len(table)]
+        if len(empty):
+            far = np.argsort(-distances, kind="stable")[: len(empty)]
+            centres[empty] = table[far]
+    return centres
+
+
+def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
+    """Nearest centre of each row, and its squared distance; ties: smallest id.
+
+    Exact up to float32 rounding of the products, after centring and scaling.
+    The same bits at any thread count.
+
+    Distances are computed from the difference, without cancellation; inf on overflow.
+
+    Examples
+    --------
+    >>> ids, distances = nearest(np.array([[0.0], [10.0]]), np.array([[9.0], [2.0]]))
+    >>> ids, distances
+    (array([1, 0]), array([1., 4.], dtype=float32))
+    """
+    centres, rows = _table(centres, "centres"), _table(rows, "rows")
+    require(
+        rows.shape[1] == centres.shape[1], "rows", f"an (r, {centres.shape[1]}) array", f"shape {rows.shape}"
+    )
+    middle = centres.mean(axis=0, dtype=np.float64).astype(np.float32)
+    # A power of two, so that squares of huge or tiny entries stay in range.
+    exponent = min(126, -int(np.frexp(max(_largest(rows), _largest(centres)))[1]))
+    scale = np.float32(2.0**exponent)
+    moved = centres * scale - middle * scale
+    half = (-0.5 * np.square(moved, dtype=np.float64).sum(axis=1)).astype(np.float32)
+
+    def assign(block: Singles) -> tuple[Ids, Singles]:
+        here = block * scale
+        here -= middle * scale
+        scores = here @ moved.T
+        scores += half
+        ids = scores.argmax(axis=1)
+        here -= moved[ids]
+        with np.errstate(over="ignore"):
+            squares = np.ldexp(np.einsum("ij,ij->i", here, here).astype(np.float64), -2 * exponent)
+            return ids, squares.astype(np.float32)
+
+    step = max(1, min(_TILE // len(centres), 1 << 16))
+    parts = []
+    for part in map_ordered(assign, (rows[at : at + step] for at in range(0, len(rows), step))):
+        report_rows(0)  # it may take long
+        parts.append(part)
+    ids, distances = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return ids, distances
+
+
+def _means(rows: Singles, ids: Ids, old: Singles) -> Singles:
+    """Mean of the rows of each cluster; the old centre where there are none."""
+    counts: Ints = np.bincount(ids, minlength=len(old))
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    order = np.argsort(ids, kind="stable")
+    shares = np.repeat((1.0 / np.maximum(counts, 1)).astype(np.float32), counts)
+    means = csr_matrix((shares, order, bounds), shape=(len(old), len(rows))) @ rows
+    return np.where(counts[:, None] > 0, means, old)
+
+
+def _largest(rows: Singles) -> float:
+    return float(max(rows.max(), -rows.min()))
+
+
+def _table(value: NDArray[Any], name: str) -> Singles:
+    out = np.ascontiguousarray(real_array(value, name, 2), np.float32)
+    require(out.size > 0, name, "non-empty", f"shape {out.shape}")
+    require_finite(out, name)
+    return out
+
+
+def kmeans_products(n: int, d: int, *, centres: int, sample: int) -> float:
+    """Products to train centres on a sample of n rows, find its spread, and assign all rows."""
+    return float(centres) * d * ((_ITERATIONS + 1) * min(n, sample) + n)

@@ -16,9 +16,9 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from wolfhound.core import AtomsLike, Oracle, Singles
-from wolfhound.threads import get_threads, map_ordered
-from wolfhound.validate import kind, number, require
+from wolfhound.core.contracts import AtomsLike, Oracle, Singles
+from wolfhound.core.threads import get_threads, map_ordered
+from wolfhound.core.validate import kind, number, require
 
 _CALL, _QUERY = 1e-4, 1e-5
 """Seconds of any call, and of any further query in it."""

@@ -13,12 +13,11 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
-from wolfhound.oracles._hits import join, offer
-from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.threads import get_threads
-from wolfhound.validate import count, require
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Singles, Vector
+from wolfhound.core.threads import get_threads
+from wolfhound.core.validate import count, require
+from wolfhound.data.atoms import as_atoms
+from wolfhound.oracles.asking import CheckedOracle, Question, join, offer
 
 _GATHER = 64 << 20
 """Bytes of candidates' rows that are gathered at once."""

@@ -9,17 +9,27 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from wolfhound._files import lock
-from wolfhound.atoms import ConcatAtoms, MappedAtoms, as_atoms, block_rows
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles._hits import Cost, build_hits, rank_one
-from wolfhound.oracles._pass import NormRecorder, TopKScan
-from wolfhound.oracles._question import CheckedOracle, Question, check_question, slacks
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import TINY, gamma
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import require
+from wolfhound.data.atoms import ConcatAtoms, MappedAtoms, as_atoms, block_rows
+from wolfhound.data.files import lock
+from wolfhound.oracles import _form_kernels as kernels
+from wolfhound.oracles import _scan_kernels as scans
+from wolfhound.oracles.asking import (
+    CheckedOracle,
+    Cost,
+    Question,
+    build_hits,
+    check_question,
+    keep_highest,
+    rank_one,
+    slacks,
+)
+from wolfhound.oracles.scan import NormRecorder
 from wolfhound.oracles.sharded import ShardedAtoms
-from wolfhound.progress import report_rows
-from wolfhound.rounding import TINY, gamma
-from wolfhound.threads import map_ordered
-from wolfhound.validate import require
 
 _BLOCK = 4 << 20
 """Bytes of rows, and of scores, that are worked on at a time."""
@@ -29,6 +39,10 @@ _SPREAD = 512
 
 _LARGEST = 1e75
 """Norms of candidates are below, and one is above its inverse: squares of squares must be numbers."""
+
+
+_AS_THEY_ARE = scans.ScreenRule(1.0, 0.0, 0.0)
+_NONE: Ids = np.empty((1, 0), np.int64)
 
 
 def svec(matrix: Vector) -> Vector:
@@ -53,8 +67,6 @@ def pair_rows(rows: Matrix) -> Vector:
     >>> pair_rows(np.array([[1.0, 3.0]])).round(3)
     array([[1.   , 4.243, 9.   ]])
     """
-    from wolfhound.oracles import _form_kernels as kernels  # noqa: PLC0415 - numba is slow to load
-
     n, d = rows.shape
     out = np.empty((n, d * (d + 1) // 2))
     kernels.pair_up(lock(rows.view()), out)
@@ -79,22 +91,12 @@ def find_candidates(atoms: Atoms) -> Atoms | None:
 
 
 class Survey(NamedTuple):
-    """What one pass says of a form: `Hits` of one query, without the rows.
+    """What one pass says of a form: `Hits` of one query, without the rows."""
 
-    Attributes
-    ----------
-    ids, scores : (k,)
-        Best first.
-    bound, radius : float
-        Proved: of x'Bx, and of |x|^2.
-    passes : float
-    scored : int
-    """
-
-    ids: Ids
-    scores: Vector
-    bound: float
-    radius: float
+    ids: Ids  # (k,) best first
+    scores: Vector  # (k,)
+    bound: float  # proved, of x'Bx
+    radius: float  # proved, of |x|^2
     passes: float
     scored: int
 
@@ -102,16 +104,7 @@ class Survey(NamedTuple):
 def survey(oracle: Oracle, matrix: Vector, k: int, exclude: Ids) -> Survey:
     """Ask an oracle of forms for the largest x'Bx.
 
-    Parameters
-    ----------
-    oracle
-        `FormScan`, or any oracle over such atoms.
-    matrix : (d, d)
-        B, symmetric.
-    k
-        Answers wanted.
-    exclude : (e,)
-        Candidates that must not be answered.
+    `matrix` is B, symmetric; the oracle `FormScan`, or any over such atoms.
     """
     query, banned = svec(matrix)[None], exclude[None] if len(exclude) else None
     if isinstance(oracle, FormScan):
@@ -192,16 +185,13 @@ class FormScan(CheckedOracle):
         """The candidates."""
         return f"FormScan({self.candidates!r})"
 
-    def _sweep(self, question: Question) -> tuple[list[TopKScan], list[_Windows | None], float]:
+    def _sweep(self, question: Question) -> tuple[list[tuple[Vector, Ids]], list[_Windows | None], float]:
         """Read all candidates once; keep the best of every query; bound |x|^2."""
-        from wolfhound.oracles import _form_kernels as kernels  # noqa: PLC0415 - numba is slow to load
-        from wolfhound.oracles import _scan_kernels as scans  # noqa: PLC0415
-
         rows, known = self._atoms.atoms, self._radius
         n, m = rows.shape[0], len(question.queries)
         recorder = NormRecorder(rows, keep=False)
         uppers = [_spread_out(query, rows.shape[1], kernels.TILE) for query in question.queries]
-        found = [TopKScan(question, i) for i in range(m)]
+        found = [(np.empty(0), np.empty(0, np.int64)) for _ in uppers]
         windows = [_make_windows(n, question.k) for _ in uppers]
 
         def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
@@ -218,12 +208,18 @@ class FormScan(CheckedOracle):
         for first, scores in map_ordered(work, rows.blocks(step), blas=False):
             report_rows(scores.shape[1])
             for i, each in enumerate(scores):
-                _ban(each, question.exclusions(i), first)
-                found[i].add_scores(first, each)
+                banned = question.exclusions(i)
+                low, high = np.searchsorted(banned, (first, first + len(each)))
+                each[banned[low:high] - first] = -np.inf  # excluded candidates have no score
+                best, ids = found[i]
+                places = np.flatnonzero(each >= best.min() if len(best) == question.k else each > -np.inf)
+                more = np.concatenate((best, each[places])), np.concatenate((ids, places + first))
+                found[i] = keep_highest(*more, question.k)
                 window = windows[i]
                 if window is not None:
-                    at = first // window.size
-                    scans.peaks(each, first, window.size, window.best[at:], window.ids[at:])
+                    at, plain = first // window.size, np.zeros(len(each), np.float32)
+                    tops, where = window.best[at:], window.ids[at:]
+                    scans.find_peaks(each, plain, _AS_THEY_ARE, first, _NONE, window.size, tops, where)
         if known is None:
             top = recorder.norms().radius
             rule = f"rows of norms below {_LARGEST:g}, and not all below {1.0 / _LARGEST:g}"
@@ -256,15 +252,9 @@ def _make_windows(n: int, k: int) -> _Windows | None:
     return _Windows(size, np.full(count, -np.inf), np.full(count, -1, np.int64))
 
 
-def _ban(scores: Vector, banned: Ids, first: int) -> None:
-    """Excluded candidates of a block have no score."""
-    low, high = np.searchsorted(banned, (first, first + len(scores)))
-    scores[banned[low:high] - first] = -np.inf
-
-
-def _choose(best: TopKScan, windows: _Windows | None, k: int) -> tuple[Vector, Ids]:
+def _choose(best: tuple[Vector, Ids], windows: _Windows | None, k: int) -> tuple[Vector, Ids]:
     """At most k of the best entries and of those of the windows; the very best is among them."""
-    scores, ids = best.scores, best.ids
+    scores, ids = best
     if windows is None:
         return scores, ids
     order = np.lexsort((ids, -scores))

@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ints, Matrix, Singles, Vector
-from wolfhound.oracles import _hash_kernels as kernels
+from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import number, require
+from wolfhound.data.store import Stored
+from wolfhound.oracles import _probe_kernels as kernels
 from wolfhound.oracles._probe_kernels import Promises
-from wolfhound.oracles._scale import scale_rows, unit_of
-from wolfhound.store import Stored
-from wolfhound.threads import map_ordered
-from wolfhound.validate import number, require
+from wolfhound.oracles.buckets import scale_rows, unit_of
 
 _NEAR = 1e-20
 _WIDE = 2.0**25
@@ -138,38 +138,22 @@ class Hash:
 
     Rows are centred and multiplied by a power of two.
 
-    Attributes
-    ----------
-    family : Family
-    first, second : (w, d) float32
-        Directions of the two codes.
-    centre : (d,) float64
-    unit : float
-    edges : (r - 1,) float32
-        Norms that separate the ranges.
-    norms, shifts : (r,) and (r, d) float32
-        Typical distance of the rows of each range from their mean, and half of that mean, of
-        which codes tell the rest. Ranges may differ in direction: of vectors on a sphere,
-        those near the centre lie on one side.
-    weight : float
-        Mean coefficient of a unit row, less the mean of its range, on the directions of its codes.
-    variances : (d,) float32
-        Mean squares of the entries of unit rows.
-    above : float
-        How many deviations the best row of a bucket can be expected to lie above its mean.
+    Ranges of norms may differ in direction: of vectors on a sphere, those near the centre lie on one side.
     """
 
     family: Family
-    first: Singles
-    second: Singles
-    centre: Vector
+    first: Singles  # (w, d) directions of the first code
+    second: Singles  # (w, d) and of the second
+    centre: Vector  # (d,)
     unit: float
-    edges: Singles
-    norms: Singles
-    shifts: Singles
-    weight: float
-    variances: Singles
-    above: float
+    edges: Singles  # (r - 1,) norms that separate the ranges
+    norms: Singles  # (r,) typical distance of the rows of a range from their mean
+    shifts: Singles  # (r, d) half of that mean, of which codes tell the rest
+    weight: (
+        float  # mean coefficient of a unit row, less the mean of its range, on the directions of its codes
+    )
+    variances: Singles  # (d,) mean squares of the entries of unit rows
+    above: float  # how many deviations the best row of a bucket can be expected to lie above its mean
 
     @property
     def buckets(self) -> int:
@@ -273,21 +257,8 @@ def draw_hash(
 ) -> Hash:
     """Draw a hash for n atoms, a sample of which tells centre, scale and norms.
 
-    Parameters
-    ----------
-    family
-        The kind of code.
-    sample : (r, d)
-        Some of the atoms.
-    n
-        All of them.
-    per_bucket
-        Atoms that a bucket is to hold on average.
-    rng
-        Of the directions.
-    axes
-        Leading principal axes of the sample that the directions are combined from;
-        None: all directions are alike.
+    `axes`: leading principal axes of the sample that the directions are combined from; None: all
+    directions are alike.
     """
     centre = sample.mean(axis=0, dtype=np.float64)
     unit = unit_of(float(np.abs(sample - centre).max()))

@@ -1,4 +1,4 @@
-"""`INDEXES`: all indexes by name, each with what is known of it.
+"""`INDEXES`: all indexes by name, each with what is known of it, and the file that one is saved in.
 
 An index says itself how it is built and loaded, and what it costs; planning
 and the command line read that here and know none of them. An oracle without an index,
@@ -11,14 +11,17 @@ To add one, from any package: ``wolfhound.INDEXES.add(IndexKind(...))``.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, cast, final
+from typing import Any, TypeAlias, cast, final
 
-from wolfhound import store
-from wolfhound.core import AtomsLike, Oracle
+from numpy.typing import NDArray
+
+from wolfhound.core.contracts import Atoms, AtomsLike, Oracle
+from wolfhound.core.registry import Registry
+from wolfhound.data import store
+from wolfhound.data.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.oracles.costs import Estimate, Make, Workload
-from wolfhound.registry import Registry
 
 SAVED_AS = "index"
 """The kind of a saved file; ``params["index"]`` says which index it is."""
@@ -85,15 +88,7 @@ INDEXES: Registry[IndexKind] = Registry(
 
 
 def find_saved(path: str | os.PathLike[str]) -> IndexKind:
-    """Return which index a file holds; its header alone is read.
-
-    Raises
-    ------
-    ValueError
-        If it holds no index.
-    StoreError
-        If it holds one that is not in `INDEXES`.
-    """
+    """Return which index a file holds, by its header; ValueError if none, StoreError if none of `INDEXES`."""
     held, params = store.describe(path)
     if held != SAVED_AS:
         raise ValueError(f"`path` must hold an index. Got a {held} in {store.find(path)}.")
@@ -106,12 +101,51 @@ def find_saved(path: str | os.PathLike[str]) -> IndexKind:
 
 
 def load_index(path: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
-    """Open a saved index, whichever it is.
-
-    Raises
-    ------
-    StoreError
-        If the file is damaged, holds no index, or one of other atoms.
-    """
+    """Open a saved index, whichever it is; StoreError if it is damaged, or of other atoms."""
     kind = find_saved(path)
     return cast(Load, kind.load)(path, atoms)
+
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def save_index(
+    path: PathLike,
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    params: Mapping[str, Any],
+    atoms: Atoms,
+    *,
+    proved: bool = False,
+) -> None:
+    """Write an index of this name in `INDEXES`, over another if there is one; `proved` as of `open_index`."""
+    made_from = describe_proved(atoms) if proved else fingerprint(atoms)
+    store.save(path, SAVED_AS, arrays, {"index": name, **params}, made_from)
+
+
+def describe_proved(atoms: Atoms) -> Fingerprint:
+    """Size and type of the atoms of an index all of which is proved when it is loaded: nothing is hashed."""
+    return tuple(PartPrint(*part.kind) for part in fingerprint(atoms))
+
+
+def open_index(
+    path: PathLike,
+    atoms: AtomsLike,
+    names: Collection[str],
+    *,
+    proved: bool = False,
+    on_disk: Collection[str] = (),
+) -> tuple[Atoms, store.Stored]:
+    """Return the atoms, and what was saved of an index of them that has one of these names.
+
+    With `proved`, all that was saved is yet to be proved against the atoms, which are then not hashed. Arrays
+    `on_disk` are not loaded.
+    """
+    rows = as_atoms(atoms)
+    stored = store.load(path, SAVED_AS, on_disk=on_disk)
+    name = str(stored.params.get("index"))
+    if name not in names:
+        rule = f"`path` must hold a saved index {' or '.join(names)}."
+        raise store.StoreError(f"{rule} Got {name} in {stored.path}.")
+    store.check_fingerprint(stored, rows, content=not proved)
+    return rows, stored

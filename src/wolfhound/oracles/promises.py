@@ -1,18 +1,30 @@
-"""(c, tau): what an index promises of its answers."""
+"""(c, tau): what an index promises of its answers, and how far a table must be probed to keep it.
+
+The directions of a hash are random, so a pair of a query and an atom at a given
+angle is as good as any other pair at that angle. What is measured is how much of the
+query the bucket of the atom shows: the sum of two projections, which no other atom
+changes. So a cut that most planted pairs reach holds for every query and any data; how
+many atoms lie above it is counted query by query.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 import numpy as np
+from scipy.special import bdtr
 
-from wolfhound.core import Ints, Vector
+from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
+from wolfhound.core.validate import count, number, require, within
+from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles._probe_kernels import BINS, Promises
 from wolfhound.oracles.buckets import Round, doubling
-from wolfhound.validate import count, number, require, within
+from wolfhound.oracles.hashes import Family, Hash, draw_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +123,187 @@ class Promise:
         require(small, "cuts", "smaller", cuts)
         require(max(budgets, default=1) < 2**40, "budgets", "smaller", budgets)
         return cls(ratio=ratio, delta=delta, taus=taus, cuts=cuts, budgets=budgets)
+
+
+PAIRS = 4096
+"""Planted pairs of a table."""
+
+CONFIDENCE = 0.95
+"""Probability, over the planted pairs, that a cut is missed no more often than is promised."""
+
+QUERIES = 64
+"""Queries whose atoms above a cut are counted."""
+
+LENGTHS = (16, 48, 144, 432)
+"""Atoms per bucket that are tried."""
+
+ORDERED = 0.02
+"""What it costs to order a bucket, in atoms scored."""
+
+_MARGIN = 1e-5
+"""By which norms may be rounded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AimedHash:
+    """A `Bucketing` by the buckets of a hash, from the highest above its range's cut on."""
+
+    hashing: Hash
+    cuts: Vector  # (t, r) by rung and range of norms, what a bucket must show; ordered by the last rung
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return self.hashing.buckets
+
+    @property
+    def cost(self) -> int:
+        """How many directions a query is projected on."""
+        return self.hashing.cost
+
+    def assign(self, rows: Matrix) -> Ints:
+        """Return the bucket of each row."""
+        return self.hashing.assign(rows)
+
+    def promises(self, queries: Vector, sizes: Vector) -> Promises:
+        """What a bucket shows of the unit query, beyond the cut of its range."""
+        found = self.hashing.promises(queries, sizes)
+        lift = np.float32(-self.hashing.weight) * self.cuts[-1].astype(np.float32)
+        return found._replace(lift=np.repeat(lift[None], len(queries), axis=0))
+
+    def count(self, promises: Promises, sizes: Ints) -> Ints:
+        """(t, m) atoms that a query probes to have seen all buckets above the cuts of a rung.
+
+        `promises` is what `promises` gave, `sizes` the atoms in each bucket.
+        """
+        above = (self.cuts - self.cuts[-1]) * self.hashing.weight * self.hashing.norms
+        out = np.empty((len(self.cuts), len(promises.first)), np.int64)
+        room = np.empty(BINS, np.int64)
+        kernels.count_above(promises, sizes, above.min(axis=1).astype(np.float32), room, out)
+        return np.maximum(out, 1)  # some answer there is
+
+
+def find_least_delta(tables: int = 1) -> float:
+    """Return the least delta of a promise that the planted pairs back.
+
+    Where none of the pairs misses a cut, no more than ``1 - (1 - CONFIDENCE)^(1/PAIRS)`` of all
+    do, with `CONFIDENCE`: the bound of Clopper and Pearson. Independent tables all miss with
+    the product.
+    """
+    return float(-math.expm1(math.log1p(-CONFIDENCE) / PAIRS)) ** tables
+
+
+def split_delta(delta: float, tables: int = 1) -> tuple[int, float]:
+    """Return the fewest copies that all miss no more often than delta, and the delta that each promises."""
+    least, copies, each = find_least_delta(tables), 1, delta
+    while each < least:
+        copies += 1
+        each = _round(delta ** (1.0 / copies), ROUND_FLOOR)
+    return copies, each
+
+
+def check_backed(delta: float, tables: int) -> None:
+    """Refuse a delta that is below what the planted pairs of a table can tell."""
+    least, (copies, each) = find_least_delta(tables), split_delta(delta, tables)
+    rule = (
+        f">= {_round(least, ROUND_CEILING):g}, the least that {PAIRS:,} planted pairs back; for less, "
+        f"build with copies={copies}, delta={each:g}: independent copies all miss with delta^copies"
+    )
+    require(delta >= least, "delta", rule, f"{delta:g}")
+
+
+def _round(value: float, rounding: str) -> float:
+    """Three digits of a number, so that what is printed is true as well."""
+    return float(Context(prec=3, rounding=rounding).create_decimal_from_float(value))
+
+
+def choose_length(
+    family: Family, sample: Matrix, n: int, taus: Sequence[float], *, tables: int, delta: float
+) -> int:
+    """Atoms per bucket with which an atom at the last tau takes the least work to find, by a sample of n."""
+
+    def work(per_bucket: int) -> float:
+        rng = np.random.default_rng(per_bucket)
+        hashing = draw_hash(family, sample, n, per_bucket=per_bucket, rng=rng)
+        sizes = np.bincount(hashing.assign(sample), minlength=hashing.buckets)
+        rows = hashing.scale(sample)
+        radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
+        cuts = find_cuts(hashing, radius, taus[-1:], delta=delta, tables=tables, rng=rng)
+        found = count_typical(AimedHash(hashing, cuts), sizes, rows, rng)[-1]
+        return float(found) * n / len(sample) + ORDERED * hashing.buckets
+
+    return min(LENGTHS, key=work)
+
+
+def find_cuts(
+    hashing: Hash,
+    radius: float,
+    taus: Sequence[float],
+    *,
+    delta: float,
+    tables: int,
+    rng: np.random.Generator,
+) -> Vector:
+    """(t, r) projections that the bucket of an atom at tau shows with probability 1 - delta.
+
+    Of one table: others of the same kind have cuts of their own, in few dimensions they differ. `radius` is
+    the largest norm of a centred and scaled atom, `taus` are ``<q, s> / (|q| radius)`` of the atom to be
+    found; `delta` is how often it may be missed by all of so many tables, each with cuts like these.
+    """
+    shown, most = _plant(hashing, rng)
+    missing = delta ** (1.0 / tables)
+    known: dict[float, float] = {}
+    out = np.empty((len(taus), len(hashing.norms)))
+    for i, tau in enumerate(taus):
+        # Of all atoms in a range of norms the longest has the smallest cosine.
+        for r, norm in enumerate((*hashing.edges.astype(float), radius)):
+            longest, least = norm * (1.0 + _MARGIN), tau * radius
+            cosine = min(1.0, least / longest) if longest > 0.0 else 1.0
+            if cosine not in known:
+                known[cosine] = _quantile(shown(cosine), missing)
+            out[i, r] = known[cosine] if longest >= least else most  # none of them can be at tau
+    return np.minimum.accumulate(out)  # a lower rung looks at least as far
+
+
+def _plant(hashing: Hash, rng: np.random.Generator) -> tuple[Callable[[float], Vector], float]:
+    """What the buckets of planted atoms show, by their cosine with the query; and what none shows."""
+    d = hashing.first.shape[1]
+    units, across = rng.standard_normal((2, PAIRS, d))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    across -= np.einsum("ij,ij->i", across, units)[:, None] * units
+    across /= np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
+    blocks = hashing.first, hashing.second
+    spreads = [hashing.family.spread(_project(units, block)) for block in blocks]
+    every = np.arange(PAIRS)
+
+    def shown(cosine: float) -> Vector:
+        planted = cosine * units + math.sqrt(1.0 - cosine**2) * across
+        codes = [hashing.family.assign(_project(planted, block))[0] for block in blocks]
+        first, second = (spread[every, code] for spread, code in zip(spreads, codes, strict=True))
+        return np.asarray(first + second, np.float64)
+
+    return shown, 1.25 * float((spreads[0].max(axis=1) + spreads[1].max(axis=1)).max())
+
+
+def _project(rows: Vector, block: Singles) -> Singles:
+    return np.asarray(rows.astype(np.float32) @ block.T)
+
+
+def _quantile(shown: Vector, missing: float) -> float:
+    """The highest of what pairs showed that no more than this share of all pairs miss, with `CONFIDENCE`.
+
+    Below the one of rank r lie more than a share p of all with the probability that of so many
+    pairs at most r miss what a share p misses: a sum of binomials.
+    """
+    size = len(shown)
+    unlikely = bdtr(np.arange(size), size, missing) <= 1.0 - CONFIDENCE
+    return float(np.sort(shown)[max(0, int(unlikely.sum()) - 1)])
+
+
+def count_typical(aimed: AimedHash, sizes: Ints, sample: Singles, rng: np.random.Generator) -> Ints:
+    """(t,) mean count of atoms above the cuts, over queries from the whole sphere and from the atoms."""
+    picked = sample[rng.integers(0, len(sample), QUERIES)].astype(np.float64)
+    queries = np.concatenate([picked + 1e-9, rng.standard_normal(picked.shape)])
+    lengths = np.linalg.norm(queries, axis=1)
+    found = aimed.count(aimed.promises(queries, lengths), sizes)
+    return np.asarray(np.ceil(found.mean(axis=1)), np.int64)

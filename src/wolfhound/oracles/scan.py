@@ -1,40 +1,48 @@
-"""`Scan`: reads every atom and proves its answers."""
+"""`Scan`: reads every atom and proves its answers.
+
+One query is scored by a float64 loop, several by matrix products that find candidates; a query close
+to an earlier one by screening. The outcome never depends on the number of threads: blocks are fixed,
+their results are taken in order, and the best entries of a stream are unique.
+"""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Singles, Vector
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import TINY, UNIT, gamma
+from wolfhound.core.threads import get_threads, map_ordered
+from wolfhound.core.validate import flag, memory, require
+from wolfhound.data.atoms import as_atoms, block_rows, check_finite, in_files
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles._batch import candidates, group_size, product_pass
-from wolfhound.oracles._hits import (
+from wolfhound.oracles.asking import (
+    CheckedOracle,
     Cost,
+    Question,
     build_hits,
-    highest,
     in_memory,
     join,
+    keep_highest,
+    lengths,
+    make_hits,
     patch,
     prove,
     rank_one,
     rescore,
     settle,
+    slack_of_one,
     take_from,
 )
-from wolfhound.oracles._pass import NormRecorder, Norms, TopKScan, full_pass, plan_pass
-from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
-from wolfhound.progress import report_rows
-from wolfhound.rounding import TINY, UNIT, gamma
-from wolfhound.validate import flag, memory
 
 _FEW = 4
 """So many queries are faster one by one than as a product of matrices."""
@@ -42,10 +50,11 @@ _FEW = 4
 _SHORT = 1 << 18
 """Entries of atoms that are read in less time than screening takes."""
 
-_NOTHING: Vector = np.empty(0)
-
 SCREEN_MEMORY = 1 << 30
 """Bytes that screening may take by default; it needs 8 per atom."""
+
+_NOTHING: Vector = np.empty(0)
+_NO_COPY: Singles = np.empty(0, np.float32)
 
 
 @final
@@ -99,14 +108,10 @@ class Scan(CheckedOracle):
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries; thresholds are ignored."""
         if len(question.queries) == 1:
-            return (
-                self._answer_near(question)
-                or self._answer_at_once(question)
-                or self._loop(question, keep=True)
-            )
+            return self._answer_near(question) or self._answer_at_once(question) or self._loop(question)
         if len(question.queries) <= _FEW:
-            return self._loop(question, keep=True)
-        size = candidates(self._atoms, question.k)
+            return self._loop(question)
+        size = min(self._atoms.shape[0] + 1, question.k + SPARE)  # n + 1: a list of all atoms is never full
         step = group_size(self._atoms, size, self._memory)
         starts = range(0, len(question.queries), step)
         return join([self._many(question.only(slice(start, start + step)), size) for start in starts])
@@ -117,78 +122,84 @@ class Scan(CheckedOracle):
 
     # ------------------------------------------------------------ one query
 
-    def _answer_at_once(self, question: Question) -> Hits | None:
-        """Answer from a block of rows in memory that were measured, and are not screened: few calls."""
-        norms, rows, k = self._norms, in_memory(self._atoms), question.k
-        if self._plan.screen or norms is None or rows is None or rows.nbytes > self._plan.block:
-            return None
-        slack = slack_of_one(float(question.sizes[0]), rows.shape[1], norms.radius)
-        scores, ids = TopKScan(question, 0).look(0, rows, _NOTHING)
-        if len(ids) < k:  # some are excluded, and answers padded
-            return None
-        report_rows(len(rows))
-        if k > 1:
-            (scores,), (ids,) = rank_one(scores, ids, k)
-        bound = math.nextafter(float(scores[0]) + slack, math.inf)
-        return Hits(
-            ids=ids[None],
-            scores=scores[None],
-            bounds=np.array([bound]),
-            rows=rows[ids],
-            slots=np.arange(k)[None],
-            scored=np.array([len(rows)]),
-            passes=1.0,
-            radius=norms.radius,
-        )
-
     def _answer_near(self, question: Question) -> Hits | None:
         """Answer from the atoms that can still win; None if they are too many."""
         size, query, reference = float(question.sizes[0]), question.queries[0], self._reference
         if reference is None or not fits(size, reference.norms.radius):
             return None
-        screen = Screening(reference, query, size, question.exclusions(0))
-        ids = screen.survivors(self._atoms, question.k)
-        if ids is None:
+        found = reference.find_survivors(self._atoms, question)
+        if found is None:
             return None
-        rows = self._atoms.take(ids)
+        ids, probed = found
+        rows, scored = self._atoms.take(ids), len(ids) + probed
         scores, best = rank_one(rescore(rows, query), ids, question.k)
-        scored = len(ids) + screen.probed
         cost = Cost(np.array([scored]), min(1.0, scored / self._atoms.shape[0]), reference.norms.radius)
         return _prove_all(take_from(ids, rows), question, scores, best, cost)
 
-    def _record(self) -> NormRecorder:
-        return NormRecorder(self._atoms, self._norms, keep=self._plan.screen)
+    def _answer_at_once(self, question: Question) -> Hits | None:
+        """Answer from one block of rows in memory that were measured: few calls."""
+        norms, rows, k = self._norms, in_memory(self._atoms), question.k
+        if norms is None or rows is None or rows.nbytes > self._plan.block:
+            return None
+        slack = slack_of_one(float(question.sizes[0]), rows.shape[1], norms.radius)
+        copy, scale = self._make_copy(question) if self._plan.screen else (_NO_COPY, 1.0)
+        scores, ids, found = np.empty((1, 2 * k)), np.empty((1, 2 * k), np.int64), np.zeros(1, np.int64)
+        asked, lists = (question.queries, 0, question.exclude), (scores, ids, found, np.array([-np.inf]))
+        kernels.scan_rows(rows, 0, asked, lists, (_NOTHING, copy, scale))
+        if found[0] < k:  # some are excluded, and answers padded
+            return None
+        report_rows(len(rows))
+        if len(copy):
+            self._keep_reference(question, copy, scale, norms)
+        scores, ids = (scores[:, :1], ids[:, :1]) if k == 1 else rank_one(scores[0, :k], ids[0, :k], k)
+        bound = np.array([math.nextafter(float(scores[0, 0]) + slack, math.inf)])
+        answer = scores, ids, np.arange(k)[None], bound, np.array([len(rows)]), rows[ids[0]]
+        return make_hits(answer, k, 1.0, norms.radius)
 
     # ------------------------------------------------------------ several queries
 
     def _many(self, question: Question, size: int) -> Hits:
         """Answer by products; what they cannot decide, by the float64 loop."""
-        ids, uppers, rest, norms = product_pass(
-            self._atoms, self._record(), question, size, block=min(self._plan.block, 16 << 20)
-        )
+        recorder = NormRecorder(self._atoms, self._norms, keep=self._plan.screen)
+        block = min(self._plan.block, 16 << 20)
+        ids, uppers, rest, norms = product_pass(self._atoms, recorder, question, size, block=block)
         self._norms = norms
         cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
         hits = settle(self._atoms, question, ids, uppers, rest=rest, cost=cost)
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
-        return patch(hits, undecided, self._loop(question.only(undecided))) if len(undecided) else hits
+        if not len(undecided):
+            return hits
+        return patch(hits, undecided, self._loop(question.only(undecided), keep=False))
 
-    def _loop(self, question: Question, *, keep: bool = False) -> Hits:
+    def _loop(self, question: Question, *, keep: bool = True) -> Hits:
         """Answer by the float64 loop, in one pass: the k best, proved.
 
         With `keep`, the pass of the first query becomes the reference of screening.
         """
-        copy, size, scale = None, float(question.sizes[0]), 1.0
-        if keep and self._plan.screen and self._atoms.shape[0] >= WORTH and fits(size, 1.0):
-            copy, scale = np.empty(self._atoms.shape[0], np.float32), scale_of(size)
-        scans = [TopKScan(question, 0, copy, scale)]
-        scans += [TopKScan(question, i) for i in range(1, len(question.queries))]
-        self._norms = norms = full_pass(self._atoms, self._record(), scans, self._plan.block)
-        if copy is not None and fits(size, norms.radius):
-            self._reference = ReferencePass(question.queries[0].copy(), size, scale, copy, norms)
-        ranked = [rank_one(scan.scores, scan.ids, question.k) for scan in scans]
+        copy, scale = self._make_copy(question) if keep else (_NO_COPY, 1.0)
+        recorder = NormRecorder(self._atoms, self._norms, keep=self._plan.screen)
+        best, norms = full_pass(self._atoms, recorder, question, (copy, scale), self._plan.block)
+        self._norms = norms
+        self._keep_reference(question, copy, scale, norms)
+        ranked = [
+            rank_one(np.asarray(best.keys[i, :fill]), best.ids[i, :fill], question.k)
+            for i, fill in enumerate(best.fill.tolist())
+        ]
         scores, ids = map(np.concatenate, zip(*ranked, strict=True))
-        cost = Cost(np.full(len(scans), self._atoms.shape[0]), 1.0, norms.radius)
+        cost = Cost(np.full(len(ranked), self._atoms.shape[0]), 1.0, norms.radius)
         return _prove_all(self._atoms.take, question, scores, ids, cost)
+
+    def _make_copy(self, question: Question) -> tuple[Singles, float]:
+        """Room for the scores of the first query, which are kept where screening pays; and their scale."""
+        size, n = float(question.sizes[0]), self._atoms.shape[0]
+        if self._plan.screen and n >= WORTH and fits(size, 1.0):
+            return np.empty(n, np.float32), scale_of(size)
+        return _NO_COPY, 1.0
+
+    def _keep_reference(self, question: Question, copy: Singles, scale: float, norms: Norms) -> None:
+        size = float(question.sizes[0])
+        if len(copy) and fits(size, norms.radius):
+            self._reference = ReferencePass(question.queries[0].copy(), size, scale, copy, norms)
 
 
 def _prove_all(
@@ -198,14 +209,267 @@ def _prove_all(
     return build_hits(take, scores, ids, prove(question, scores, -np.inf, cost.radius), cost)
 
 
+# ---------------------------------------------------------------- memory
+
+_BLOCK = 32 << 20
+"""Bytes of a block: with smaller ones too much time goes between two blocks."""
+
+_FILE_BLOCK = 16 << 20
+"""Bytes of a block that is read: memory for larger ones is given back to the system each time."""
+
+_LEAST_BLOCK = 64 << 10
+
+_BESIDE = 40
+"""Bytes per row of a block that a pass takes beside it: scores, ids, squares, and what it picks."""
+
+_SCREEN_BYTES = 12
+"""Bytes per atom that screening takes during a pass."""
+
+
+class PassPlan(NamedTuple):
+    """How passes are done within a memory."""
+
+    block: int  # bytes
+    screen: bool  # whether a pass is kept, to answer later queries from it
+
+
+def least_memory(atoms: Atoms) -> int:
+    """Bytes that a pass takes at least."""
+    return _blocks_memory(atoms, _LEAST_BLOCK)
+
+
+def _blocks_memory(atoms: Atoms, nbytes: int) -> int:
+    """Bytes of all blocks that are under way: two per thread, those read ahead, and one in another type."""
+    row = atoms.shape[1] * atoms.dtype.itemsize + _BESIDE
+    return (2 * get_threads() + 4) * row * block_rows(atoms, nbytes)
+
+
+def plan_pass(atoms: Atoms, max_memory: float, screen: bool | None) -> PassPlan:
+    """Choose blocks, and whether to screen if that is not said, so that a memory is kept."""
+    block = _FILE_BLOCK if in_files(atoms) else _BLOCK
+    if max_memory == math.inf:
+        return PassPlan(block, screen is None or screen)
+    kept = _SCREEN_BYTES * atoms.shape[0]
+    least = least_memory(atoms) + (kept if screen else 0)
+    rule = f"at least {least:,} bytes, for {get_threads()} threads and these atoms"
+    require(max_memory >= least, "max_memory", rule, f"{max_memory:,.0f}")
+    screened = kept <= max_memory / 2 and least + kept <= max_memory if screen is None else screen
+    left = max_memory - (kept if screened else 0)
+    while block > _LEAST_BLOCK and _blocks_memory(atoms, block) > left:
+        block //= 2
+    return PassPlan(block, screened)
+
+
+# ---------------------------------------------------------------- norms
+
+_SQUARES_UNDERFLOW = 1e-150
+"""Norms below are known by the largest entry: their squares say too little."""
+
+
+class Norms(NamedTuple):
+    """What a whole pass has measured; never written to."""
+
+    radius: float  # the largest norm, rounded up
+    each: Singles  # (n,) norms, rounded up; empty if they are not kept
+
+
+class NormRecorder:
+    """Measures the atoms during one pass, which also checks that they are finite; nothing that is known.
+
+    A pass has its own: passes of other threads measure for themselves. With `keep`, the norm of
+    each atom is kept (4n bytes), else only the maximum.
+    """
+
+    def __init__(self, atoms: Atoms, known: Norms | None = None, *, keep: bool) -> None:
+        n, self._d = atoms.shape
+        self._known = known
+        self._each = np.empty(n if keep and known is None else 0, np.float32)
+        self._tops: list[float] = []
+
+    def norms(self) -> Norms:
+        """Return what is known after a pass that has read all atoms."""
+        return Norms(max(self._tops), self._each) if self._known is None else self._known
+
+    def room(self, rows: int) -> Vector:
+        """Return room for the squared norms of a block; none if they are known."""
+        return np.empty(rows if self._known is None else 0)
+
+    def measure(self, first: int, block: Matrix) -> Singles:
+        """Return the norms of a block's rows, rounded up to float32."""
+        if self._known is not None and len(self._known.each):
+            return self._known.each[first : first + len(block)]
+        squares = np.empty(len(block))
+        kernels.square_all(block, squares)
+        return self.note(first, block, squares)
+
+    def note(self, first: int, block: Matrix, squares: Vector) -> Singles:
+        """Take the squared norms of a block, once; return its norms, rounded up."""
+        stop = first + len(block)
+        norms = self._each[first:stop] if len(self._each) else np.empty(len(block), np.float32)
+        # Rounded up, to float32 too; inf or nan if one is not finite.
+        above = np.sqrt(squares + self._d * TINY) * (1.0 + (self._d + 4) * UNIT)
+        with np.errstate(over="ignore"):
+            norms[:] = above * (1.0 + 2.0**-22) + 2.0**-148
+        top = float(above.max())
+        if not math.isfinite(top):
+            check_finite(block, first)
+            row = first + int(np.flatnonzero(~np.isfinite(squares))[0])
+            raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
+        if top < _SQUARES_UNDERFLOW:
+            top = min(top, math.sqrt(self._d) * float(np.abs(block).max()) * (1.0 + 8.0 * UNIT) + TINY)
+        self._tops.append(top)
+        return norms
+
+
+# ---------------------------------------------------------------- a pass by the float64 loop
+
+
+def empty_lists(m: int, size: int, floors: Matrix | None = None) -> kernels.Lists:
+    """Return m empty lists that take keys from the floors on; default: any float64."""
+    floors = np.full(m, -np.inf) if floors is None else floors
+    keys, ids = np.empty((m, 2 * size), floors.dtype), np.empty((m, 2 * size), np.int64)
+    return kernels.Lists(keys, ids, np.zeros(m, np.int64), floors)
+
+
+def full_pass(
+    atoms: Atoms, recorder: NormRecorder, question: Question, kept: tuple[Singles, float], block: int
+) -> tuple[kernels.Lists, Norms]:
+    """Read all atoms once, by blocks of so many bytes; return the k best of every query, and the norms.
+
+    `kept`: where ``scale * score`` of every atom with the first query goes, unless it is empty.
+    """
+    m, rows, (copy, scale) = len(question.queries), block_rows(atoms, block), kept
+    best: kernels.Lists | None = None
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Lists]:
+        first, block = task
+        floors, squares = None if best is None else best.floors.copy(), recorder.room(len(block))
+        part = empty_lists(m, question.k, floors)
+        aside = squares, copy[first : first + len(block)], scale
+        for i in range(m):
+            asked = question.queries, i, question.exclude
+            kernels.scan_rows(block, first, asked, part[:], (_NOTHING, _NO_COPY, 1.0) if i else aside)
+        if len(squares):
+            recorder.note(first, block, squares)
+        return len(block), part
+
+    blocks = atoms.blocks(rows)
+    for size, part in map_ordered(work, blocks, blas=False) if rows < atoms.shape[0] else map(work, blocks):
+        report_rows(size)
+        if best is None:
+            best = part
+        else:
+            kernels.merge_lists(best, part)
+    return cast(kernels.Lists, best), recorder.norms()
+
+
+# ---------------------------------------------------------------- a pass by products
+
+SPARE = 128
+"""Candidates beyond k: more near-ties than this are left to the float64 loop."""
+
+_LISTS_MEMORY = 256 << 20
+_AHEAD = 5
+_TILE = 1 << 19
+_WIDEST = 1024
+_SINGLE_LIMIT = 2.0**100
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedQueries:
+    """Queries scaled to norms near 1 and rounded to the atoms' dtype.
+
+    ``product + (width * norm + shift)`` is at least the true and at least the computed float64 score of an
+    atom, in the scale of `queries`; the caller's query is about ``2**exponent`` times the rounded one.
+    """
+
+    queries: Matrix  # (m, d)
+    exponents: Ints  # (m,)
+    width: Matrix  # (m,)
+    shift: np.floating[Any]
+
+
+def round_queries(question: Question, dtype: np.dtype[Any]) -> RoundedQueries:
+    """Scale and round queries, and bound what that and the product can lose.
+
+    The width is the sum of: the product in any order, ``gamma_d |q|`` in the
+    unit roundoff u of its dtype; the rounding of the query; the float64 loop
+    that defines a score; 8u for the arithmetic of the key.
+    """
+    d = question.queries.shape[1]
+    unit = float(np.finfo(dtype).eps) / 2.0
+    exponents = np.frexp(question.sizes)[1].astype(np.int64)
+    exact = np.ldexp(question.queries, -exponents[:, None])
+    low = exact.astype(dtype)
+    width = gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low)
+    width += (gamma(d + 2) + 8.0 * unit) * lengths(exact)
+    width = np.nextafter((width * (1.0 + 8.0 * unit)).astype(dtype), dtype.type(np.inf))
+    shift = dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
+    return RoundedQueries(low, exponents, width, shift)
+
+
+def group_size(atoms: Atoms, size: int, max_memory: float = math.inf) -> int:
+    """How many queries one pass can serve within the memory."""
+    per_query = (8 + atoms.dtype.itemsize) * 2 * size * _AHEAD
+    return max(1, int(min(_LISTS_MEMORY, max_memory / 4)) // per_query)
+
+
+def product_pass(
+    atoms: Atoms, recorder: NormRecorder, question: Question, size: int, *, block: int = 16 << 20
+) -> tuple[Ids, Vector, Vector, Norms]:
+    """Read all atoms once, by blocks of so many bytes, for the candidates of every query.
+
+    Products run in the precision of the atoms, with proved errors; the key of a candidate is an upper
+    bound on its score, and a list per query keeps the highest keys. Returns ids and uppers (m, size), the
+    highest first, as `settle` wants them; rest (m,), at least the score of every other atom that is not
+    excluded; and the norms.
+    """
+    low, m = round_queries(question, atoms.dtype), len(question.queries)
+    best = empty_lists(m, size, np.full(m, -np.inf, atoms.dtype))
+    wide = min(m, _WIDEST)
+    tall = max(512, _TILE // wide)
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Lists]:
+        first, block = task
+        part, norms = empty_lists(m, size, best.floors.copy()), recorder.measure(first, block)
+        for start in range(0, len(block), tall):  # in tiles that suit the cache
+            rows, sizes = block[start : start + tall], norms[start : start + tall]
+            for here in (slice(q, q + wide) for q in range(0, m, wide)):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    products = low.queries[here] @ rows.T
+                mine, widths = (
+                    kernels.Lists(*(getattr(part, name)[here] for name in part._fields)),
+                    (low.width[here], low.shift),
+                )
+                kernels.keep_products(products, sizes, widths, first + start, question.exclude[here], mine)
+        return len(block), part
+
+    for rows, part in map_ordered(work, atoms.blocks(block_rows(atoms, block))):
+        report_rows(rows)
+        kernels.merge_lists(best, part)
+
+    norms = recorder.norms()
+    full = best.fill == size
+    # Products of huge float32 rows may have overflowed: nothing is then known.
+    unsafe = atoms.dtype == np.float32 and norms.radius > _SINGLE_LIMIT
+    rest = np.where(full, _above(best.floors, low.exponents), -np.inf)
+    kernels.sort_lists(best)
+    ids, keys = best.ids[:, :size], best.keys[:, :size]
+    uppers = np.where(ids >= 0, _above(keys, low.exponents[:, None]), -np.inf)
+    return ids, uppers, np.full_like(rest, np.inf) if unsafe else rest, norms
+
+
+def _above(keys: Matrix, exponents: Ints) -> Vector:
+    """Keys in the caller's scale, rounded up."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.nextafter(np.ldexp(keys.astype(np.float64), exponents), np.inf))
+
+
 # ---------------------------------------------------------------- screening
 #
 # Most atoms cannot win a query that is close to an earlier one. With the scores of a reference
 # query q0 and the norms kept, any number a gives
 # <q, s> = a <q0, s> + <q - a q0, s> <= a <q0, s> + |q - a q0| |s|.
-
-CHUNK = 1 << 16
-"""Upper bounds that are computed at a time: they stay in the cache."""
 
 PROBES = 256
 """Atoms whose best score is the threshold of screening."""
@@ -222,26 +486,13 @@ _SINGLE, _SINGLE_TINY = 2.0**-24, 2.0**-126
 
 @dataclass(frozen=True, slots=True)
 class ReferencePass:
-    """A full pass that was kept.
+    """A full pass that was kept."""
 
-    Attributes
-    ----------
-    query : (d,) float64
-    size : float
-        |query|, rounded up.
-    scale : float
-        The power of two by which kept scores were multiplied.
-    scores : (n,) float32
-        ``scale * score``.
-    norms : Norms
-        Of each atom too.
-    """
-
-    query: Vector
-    size: float
-    scale: float
-    scores: Singles
-    norms: Norms
+    query: Vector  # (d,) float64
+    size: float  # |query|, rounded up
+    scale: float  # the power of two by which kept scores were multiplied
+    scores: Singles  # (n,) scale * score
+    norms: Norms  # of each atom too
 
     def rule(self, query: Vector, size: float) -> kernels.ScreenRule:
         """Bounds on the true and on the computed float64 scores of a query.
@@ -262,6 +513,39 @@ class ReferencePass:
         shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / self.scale) + d * TINY
         return kernels.ScreenRule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
 
+    def find_survivors(self, atoms: Atoms, question: Question) -> tuple[Ids, int] | None:
+        """List the atoms that can win a query, filled up to k by best upper bounds, and how many were probed.
+
+        None if more than a small share of the atoms can win. `fits` must hold of the query.
+        """
+        query, size, k, n = question.queries[0], float(question.sizes[0]), question.k, len(self.scores)
+        rule = self.rule(query, size)
+        if rule.slope <= 0.0 or rule.rho > 0.5 * size:
+            return None
+        known, banned = (self.scores, self.norms.each, rule), question.exclude
+        # Atoms with high upper bounds, far apart: the best of them is a good threshold.
+        window = max(1, n // PROBES)
+        tops, probes = np.full(-(-n // window), -np.inf), np.full(-(-n // window), -1)
+        kernels.find_peaks(*known, 0, banned, window, tops, probes)
+        probes = probes[probes >= 0]
+        if not len(probes):
+            return None
+        best = float(rescore(atoms.take(probes), query).max())
+        found: Ids = np.empty(int(SHARE * n), np.int64)
+        count = kernels.collect_reaching(*known, banned, best, found)
+        if count < 0:
+            return None
+        if count < k:
+            # The k atoms of highest upper bounds; that of the k-th window is no higher than theirs.
+            floor = float(np.sort(tops)[-k]) if k <= len(tops) else -math.inf
+            found = np.empty(n, np.int64)
+            count = kernels.collect_reaching(*known, banned, floor, found)
+            ids = found[:count]
+            uppers = rule.slope * self.scores[ids].astype(np.float64)
+            uppers += rule.rho * self.norms.each[ids].astype(np.float64) + rule.shift
+            return keep_highest(uppers, ids, k)[1], len(probes)
+        return found[:count], len(probes)
+
 
 def _multiply(first: Vector, second: Vector) -> float:
     """Inner product: not by BLAS, whose bits depend on the threads."""
@@ -276,86 +560,6 @@ def scale_of(size: float) -> float:
 def fits(size: float, radius: float) -> bool:
     """Whether scaled scores and norms are far from the limits of float32."""
     return 1.0 / _RANGE < size < _RANGE and 1.0 / _RANGE < radius < _RANGE
-
-
-class Screening:
-    """Upper bounds on the scores of one query, computed chunk by chunk.
-
-    Parameters
-    ----------
-    reference
-        What is known.
-    query, size
-        The new query and its norm, rounded up; `fits` must hold.
-    banned
-        Atoms that are not asked for, ascending.
-    """
-
-    def __init__(self, reference: ReferencePass, query: Vector, size: float, banned: Ids) -> None:
-        self._reference = reference
-        self._query = query
-        self._size = size
-        self._banned = banned
-        self._rule = reference.rule(query, size)
-        self.probed = 0
-
-    def survivors(self, atoms: Atoms, k: int) -> Ids | None:
-        """Return the atoms that can win, filled up to k by best upper bounds.
-
-        None if more than a small share of the atoms can win.
-        """
-        if self._rule.slope <= 0.0 or self._rule.rho > 0.5 * self._size:
-            return None
-        probes = self._probes()
-        if not len(probes):
-            return None
-        self.probed = len(probes)
-        best = float(rescore(atoms.take(probes), self._query).max())
-        can_win = self._reaching(best, int(SHARE * atoms.shape[0]))
-        if can_win is None or len(can_win) >= k:
-            return can_win
-        return self._highest(k)
-
-    def _chunks(self) -> Iterator[tuple[int, Vector]]:
-        """Yield (first id, upper bounds); -inf for banned atoms."""
-        ref = self._reference
-        for first in range(0, len(ref.scores), CHUNK):
-            stop = min(first + CHUNK, len(ref.scores))
-            out = np.empty(stop - first)
-            kernels.uppers(ref.scores[first:stop], ref.norms.each[first:stop], self._rule, out)
-            low, high = np.searchsorted(self._banned, (first, stop))
-            out[self._banned[low:high] - first] = -np.inf
-            yield first, out
-
-    def _probes(self) -> Ids:
-        """Return atoms with high upper bounds, far apart: the best is a good threshold."""
-        n = len(self._reference.scores)
-        window = max(1, n // PROBES)
-        best, ids = np.full(-(-n // window), -np.inf), np.full(-(-n // window), -1)
-        for first, uppers in self._chunks():
-            kernels.peaks(uppers, first, window, best[first // window :], ids[first // window :])
-        return ids[ids >= 0]
-
-    def _reaching(self, threshold: float, most: int) -> Ids | None:
-        """Return the atoms whose upper bound is at least the threshold."""
-        below = np.nextafter(threshold, -np.inf)
-        parts, size = [], 0
-        for first, uppers in self._chunks():
-            parts.append(kernels.collect(uppers, below) + first)
-            size += len(parts[-1])
-            if size > most:
-                return None
-        return np.concatenate(parts)
-
-    def _highest(self, k: int) -> Ids:
-        """Return the k atoms of highest upper bounds."""
-        scores, ids = np.empty(0), np.empty(0, np.int64)
-        for first, uppers in self._chunks():
-            found = kernels.collect(uppers, scores.min() if len(scores) == k else -np.inf) + first
-            scores, ids = np.concatenate((scores, uppers[found - first])), np.concatenate((ids, found))
-            best = np.flatnonzero(highest(scores, k))
-            scores, ids = scores[best], ids[best]
-        return ids
 
 
 # ---------------------------------------------------------------- what it costs

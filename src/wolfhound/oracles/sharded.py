@@ -1,26 +1,340 @@
-"""`Sharded`: one oracle over many shards, a round trip per pass.
+"""`Sharded`: one oracle over shards, parts of the atoms that live elsewhere, a round trip per pass.
 
-Knows shards by their futures only; where they live, another module knows.
+Knows tasks, who runs them, and how to wait for them, by futures; where shards live, another module knows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
-from typing import Any, final
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias, final
 
 import numpy as np
 
-from wolfhound import validate
-from wolfhound._files import lock, summary, valid_ids
-from wolfhound.atoms import Fingerprint
-from wolfhound.core import Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles._hits import merge
-from wolfhound.oracles._question import CheckedOracle, Question
-from wolfhound.oracles.shards import AtomFacts, Crew, LocalShard, Shard, ShardFacts, ShardSearch, Take
-from wolfhound.validate import count, require
+from wolfhound.core import validate
+from wolfhound.core.contracts import Hits, Ids, Matrix, Oracle, Status, Vector
+from wolfhound.core.progress import Cut, on_progress, report_rows
+from wolfhound.core.threads import Tally, set_threads
+from wolfhound.core.validate import count, require
+from wolfhound.data.atoms import Fingerprint, MappedAtoms, fingerprint
+from wolfhound.data.files import lock, summary, valid_ids
+from wolfhound.oracles.asking import CheckedOracle, Question, merge
+
+BEAT = 0.05
+"""Seconds between two reports of who waits: so late a deadline or Ctrl-C is obeyed."""
+
+_PAUSE = 0.1
+"""Seconds after which a shard that was down is asked again."""
+
+_REMEMBERED = 1024
+"""Tickets that were stopped and are not forgotten; more are never under way."""
+
+Ticket: TypeAlias = tuple[int, int]
+"""Names one round trip: the process that asks, and a count."""
+
+Swept: TypeAlias = Callable[[int, Any], int]
+"""How many atoms the answer of a shard stands for."""
+
+_tickets = itertools.count()
+
+
+class ShardDown(OSError):
+    """A shard cannot answer now, and may be asked again: it is being started."""
+
+
+# ---------------------------------------------------------------- what a shard is asked
+
+
+class ShardPlace(NamedTuple):
+    """Where a shard stands among all."""
+
+    first: int = 0  # id of its first atom
+    expected: Fingerprint | None = None  # of its atoms when they were first read; others are refused
+
+
+class ShardTask(Protocol):
+    """Something to do where a shard lives; pickled on the way there, as is its answer."""
+
+    def run(self, oracle: Oracle, first: int) -> Any:
+        """Do it; `first` is the id that the shard's first atom has among all."""
+
+
+class AtomFacts(NamedTuple):
+    """What a shard says of its atoms."""
+
+    shape: tuple[int, int]
+    dtype: str
+    fingerprint: Fingerprint
+
+
+class ShardFacts(NamedTuple):
+    """What a shard says of itself."""
+
+    atoms: AtomFacts
+    mapped: tuple[Callable[..., Any], AtomFacts] | None  # a function of a module, and what it maps
+    pid: int
+
+
+@final
+class Describe:
+    """Ask for the `ShardFacts`: the host has them."""
+
+
+def _describe(oracle: Oracle, known: Fingerprint) -> ShardFacts:
+    """Return the facts of a shard whose atoms have this fingerprint, which is not made twice."""
+    atoms, mapped = oracle.atoms, None
+    if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
+        inner = atoms.atoms
+        mapped = atoms.fn, AtomFacts(inner.shape, inner.dtype.name, fingerprint(inner))
+    return ShardFacts(AtomFacts(atoms.shape, atoms.dtype.name, known), mapped, os.getpid())
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ShardSearch:
+    """Ask for atoms, as `Oracle.query` does; the same for all shards."""
+
+    queries: Vector
+    k: int
+    thresholds: Vector | None
+    exclude: Ids  # (m, e) ids among all atoms, padded with -1
+
+    def run(self, oracle: Oracle, first: int) -> Hits:
+        """Answer with ids counted from the shard's own first atom."""
+        # The excluded atoms of this shard, in its own ids, as narrow as they fit.
+        inside = (self.exclude >= first) & (self.exclude < first + oracle.atoms.shape[0])
+        width, mine = int(inside.sum(axis=1).max(initial=0)), None
+        if width > 0:
+            front = np.argsort(~inside, axis=1, kind="stable")[:, :width]
+            own = np.take_along_axis(self.exclude, front, 1) - first
+            mine = np.where(np.take_along_axis(inside, front, 1), own, -1)
+        return oracle.query(self.queries, k=self.k, thresholds=self.thresholds, exclude=mine)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Ask for rows, by ids of the shard's own; `inner`: for those that its atoms are mapped from."""
+
+    ids: Ids
+    inner: bool = False
+
+    def run(self, oracle: Oracle, first: int) -> Matrix:
+        """Gather the rows."""
+        atoms = oracle.atoms
+        source = atoms.atoms if self.inner and isinstance(atoms, MappedAtoms) else atoms
+        return source.take(self.ids)
+
+
+# ---------------------------------------------------------------- who runs it
+
+
+@final
+class ShardHost:
+    """One shard where it lives: opens its oracle when first asked, runs tasks, leaves those that are stopped.
+
+    `make` reads the atoms, and builds what is to be built; `threads` are for passes in this process.
+    """
+
+    def __init__(self, make: Callable[[], Oracle], threads: int | None = None) -> None:
+        self._make = make
+        self._opening = threading.Lock()
+        self._opened: tuple[Oracle, Fingerprint] | None = None
+        self._stopped: deque[Ticket] = deque(maxlen=_REMEMBERED)
+        if threads is not None:
+            set_threads(threads)
+
+    def run(self, ticket: Ticket, task: ShardTask | Describe, place: ShardPlace) -> Any:
+        """Do a task; None if it was stopped.
+
+        OSError if the atoms are not those that were expected.
+        """
+
+        def leave(rows: int) -> None:
+            if ticket in self._stopped:
+                raise Cut(Status.STOPPED)
+
+        try:
+            with on_progress(leave):
+                leave(0)
+                oracle, known = self._open(place.expected)
+                if isinstance(task, Describe):
+                    return _describe(oracle, known)
+                return task.run(oracle, place.first)
+        except Cut:
+            return None
+
+    def stop(self, ticket: Ticket) -> None:
+        """Leave the task of this ticket, at its next report; from another thread."""
+        self._stopped.append(ticket)
+
+    def pid(self) -> int:
+        """Say which process this is, at any time."""
+        return os.getpid()
+
+    def _open(self, expected: Fingerprint | None) -> tuple[Oracle, Fingerprint]:
+        with self._opening:
+            if self._opened is None:
+                oracle = self._make()
+                self._opened = oracle, fingerprint(oracle.atoms)
+            oracle, known = self._opened
+            if expected is not None and known != expected:
+                self._opened = None  # next time what is there then is read
+                raise OSError(f"{oracle.atoms!r} has changed since the shard was first read")
+            return oracle, known
+
+
+class Shard(Protocol):
+    """Where a shard is asked from: all that `Sharded` knows of it."""
+
+    def begin(self, ticket: Ticket, task: Any, place: ShardPlace) -> Future[Any]:
+        """Start a task; the future fails with `ShardDown` if it is to be asked again."""
+
+    def stop(self, ticket: Ticket) -> None:
+        """Let the work on this ticket end soon, and do not wait for it."""
+
+    def close(self) -> None:
+        """End the shard."""
+
+
+@final
+class LocalShard:
+    """A shard in this process, run by an executor of threads."""
+
+    def __init__(self, oracle: Oracle, executor: Executor) -> None:
+        self._host, self._executor = ShardHost(lambda: oracle), executor
+
+    def begin(self, ticket: Ticket, task: Any, place: ShardPlace) -> Future[Any]:
+        """Start a task on a thread of the executor."""
+        return self._executor.submit(self._host.run, ticket, task, place)
+
+    def stop(self, ticket: Ticket) -> None:
+        """Leave a task at its next report."""
+        self._host.stop(ticket)
+
+    def close(self) -> None:
+        """Nothing to end: the executor is the caller's."""
+
+
+# ---------------------------------------------------------------- who waits for it
+
+
+class RoundTrip:
+    """Tasks for some shards, begun at once and waited for with a report.
+
+    A shard that is down is asked again until it answers or fails for good. Whatever else
+    ends the wait, a deadline, Ctrl-C or an error, stops the work that is under way.
+
+    `tasks` are by number of the shard.
+    """
+
+    def __init__(
+        self, shards: Sequence[Shard], places: Sequence[ShardPlace], tasks: Mapping[int, Any]
+    ) -> None:
+        self._shards, self._places, self._tasks = shards, places, tasks
+        self._ticket = (os.getpid(), next(_tickets))
+        self._pending: dict[Future[Any], int] = {}
+        self._later: dict[int, float] = {}
+        self.answers: dict[int, Any] = {}
+        self.down: set[int] = set()
+
+    def run(self, swept: Swept) -> dict[int, Any]:
+        """Return the answers by shard; `swept` says how many atoms one stands for."""
+        try:
+            for i in self._tasks:
+                self._begin(i)
+            while self._pending or self._later:
+                for i in self._hear():
+                    report_rows(swept(i, self.answers[i]))
+                report_rows(0)
+        except BaseException:
+            for future, i in self._pending.items():
+                self._shards[i].stop(self._ticket)
+                future.cancel()
+            raise
+        return self.answers
+
+    def _begin(self, i: int) -> None:
+        self._pending[self._shards[i].begin(self._ticket, self._tasks[i], self._places[i])] = i
+
+    def _hear(self) -> list[int]:
+        """Wait for a beat; return the shards that have answered."""
+        if self._pending:
+            done, _ = wait(self._pending, BEAT, FIRST_COMPLETED)
+        else:
+            time.sleep(BEAT)
+            done = set()
+        heard = [self._pending.pop(future) for future in done if self._note(future)]
+        now = time.monotonic()
+        for i in [i for i, due in self._later.items() if due <= now]:
+            del self._later[i]
+            self._begin(i)
+        return heard
+
+    def _note(self, future: Future[Any]) -> bool:
+        """Keep an answer; whether there is one, not a shard to be asked again."""
+        i, error = self._pending[future], future.exception()
+        if isinstance(error, ShardDown):
+            del self._pending[future]
+            self._later[i] = time.monotonic() + _PAUSE
+            self.down.add(i)
+            return False
+        if type(error) is ValueError:
+            raise ValueError(f"shard {i}: {error}") from error
+        self.answers[i] = future.result()
+        return True
+
+
+@final
+class ShardSet:
+    """All shards, and how often they were asked."""
+
+    def __init__(self, shards: Sequence[Shard]) -> None:
+        self.shards = tuple(shards)
+        self._open, self._places = True, [ShardPlace()] * len(self.shards)
+        self._waits = Tally()
+        self.facts = self.describe()  # what the shards said of themselves when they were first read
+        self._waits = Tally()  # the first start is none
+        self.trips = {"query": Tally(), "take": Tally(), "waits": self._waits}
+        self.sizes = [facts.atoms.shape[0] for facts in self.facts]
+        self.firsts: Ids = np.cumsum([0, *self.sizes], dtype=np.int64)
+        starts = self.firsts.tolist()
+        self._places = [
+            ShardPlace(s, facts.atoms.fingerprint) for s, facts in zip(starts, self.facts, strict=False)
+        ]
+
+    def describe(self) -> tuple[ShardFacts, ...]:
+        """Ask all shards what they are now."""
+        found = self._ask(dict.fromkeys(range(len(self.shards)), Describe()))
+        return tuple(found[i] for i in range(len(self.shards)))
+
+    def ask(self, kind: str, tasks: Mapping[int, Any], swept: Swept | None = None) -> dict[int, Any]:
+        """Make one round trip to some shards, counted as `kind`; see `RoundTrip.run`."""
+        self.trips[kind].add()
+        return self._ask(tasks, swept)
+
+    def _ask(self, tasks: Mapping[int, Any], swept: Swept | None = None) -> dict[int, Any]:
+        if not self._open:
+            raise OSError("the shards are closed")
+        trip = RoundTrip(self.shards, self._places, tasks)
+        try:
+            return trip.run(swept or (lambda i, answer: 0))
+        finally:
+            self._waits.add(len(trip.down))
+
+    def close(self) -> bool:
+        """End the shards; whether they were open."""
+        was, self._open = self._open, False
+        for each in self.shards if was else ():
+            each.close()
+        return was
 
 
 @final
@@ -31,25 +345,25 @@ class ShardedAtoms:
     that have some, `blocks` streams them. A block never spans two shards.
     """
 
-    __slots__ = ("_crew", "_facts", "_inner", "fn")
+    __slots__ = ("_facts", "_inner", "_set", "fn")
 
-    def __init__(self, crew: Crew, facts: Sequence[AtomFacts] | None = None) -> None:
-        self._crew, self._inner = crew, facts is not None
-        self._facts = tuple(each.atoms for each in crew.facts) if facts is None else tuple(facts)
-        mapped = {each.mapped and each.mapped[0] for each in crew.facts}
+    def __init__(self, shards: ShardSet, facts: Sequence[AtomFacts] | None = None) -> None:
+        self._set, self._inner = shards, facts is not None
+        self._facts = tuple(each.atoms for each in shards.facts) if facts is None else tuple(facts)
+        mapped = {each.mapped and each.mapped[0] for each in shards.facts}
         self.fn = mapped.pop() if len(mapped) == 1 and not self._inner else None
         """The function by which all shards map other atoms, if they do."""
 
     @property
     def inner(self) -> ShardedAtoms:
         """The atoms before `fn` has mapped them; these, if none has."""
-        facts = [each.mapped[1] for each in self._crew.facts if each.mapped is not None]
-        return self if self.fn is None else ShardedAtoms(self._crew, facts)
+        facts = [each.mapped[1] for each in self._set.facts if each.mapped is not None]
+        return self if self.fn is None else ShardedAtoms(self._set, facts)
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n, d)."""
-        return int(self._crew.firsts[-1]), self._facts[0].shape[1]
+        return int(self._set.firsts[-1]), self._facts[0].shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -63,12 +377,12 @@ class ShardedAtoms:
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids, a fresh C-ordered array; one round trip."""
-        ids, firsts = valid_ids(ids, self.shape[0]), self._crew.firsts
+        ids, firsts = valid_ids(ids, self.shape[0]), self._set.firsts
         out = np.empty((len(ids), self.shape[1]), self.dtype)
         owner = np.searchsorted(firsts, ids, side="right") - 1
         mine = {int(i): np.flatnonzero(owner == i) for i in np.unique(owner)}
         if mine:
-            found = self._crew.ask(
+            found = self._set.ask(
                 "take", {i: Take(ids[at] - firsts[i], self._inner) for i, at in mine.items()}
             )
             for i, at in mine.items():
@@ -78,7 +392,7 @@ class ShardedAtoms:
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first id, read-only block) over all rows once, in order."""
         count(rows, "rows", low=1)
-        for start, stop in itertools.pairwise(self._crew.firsts.tolist()):
+        for start, stop in itertools.pairwise(self._set.firsts.tolist()):
             for first in range(start, stop, rows):
                 yield first, lock(self.take(np.arange(first, min(first + rows, stop))))
 
@@ -103,7 +417,7 @@ class Sharded(CheckedOracle):
     Parameters
     ----------
     shards
-        Parts of the atoms, in order; `over` and `wolfhound.cluster.shard` make them.
+        Parts of the atoms, in order; `over` and `wolfhound.oracles.cluster.shard` make them.
     width
         Answers per query that a shard sends back, at least its share of k. With fewer
         than k, less travels: the best atom and the bound stay exact, the other answers
@@ -139,13 +453,13 @@ class Sharded(CheckedOracle):
             validate.kind(each, "shards", "a list of shards, see Sharded.over", "begin", "stop", "close")
         self._width = None if width is None else count(width, "width", low=1)
         self._pack, self._on_close = pack, on_close
-        self._crew = Crew(shards)
-        widths = [facts.atoms.shape[1] for facts in self._crew.facts]
+        self._set = ShardSet(shards)
+        widths = [facts.atoms.shape[1] for facts in self._set.facts]
         same = len(set(widths)) == 1
         other = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
         got = f"dimension {widths[0]} in shard 0 and {widths[other]} in shard {other}"
         require(same, "shards", "atoms of equal dimension", got)
-        self._atoms = ShardedAtoms(self._crew)
+        self._atoms = ShardedAtoms(self._set)
 
     @classmethod
     def over(cls, oracles: Sequence[Oracle], executor: Executor, *, width: int | None = None) -> Sharded:
@@ -158,24 +472,24 @@ class Sharded(CheckedOracle):
     @property
     def counts(self) -> dict[str, int]:
         """Round trips so far, for queries and for rows; and how often one waited for a shard to start."""
-        return {name: tally.total for name, tally in self._crew.trips.items()}
+        return {name: tally.total for name, tally in self._set.trips.items()}
 
     def describe(self) -> tuple[ShardFacts, ...]:
         """Ask the shards what they are: shape, dtype, fingerprint and process."""
-        return self._crew.describe()
+        return self._set.describe()
 
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries in one round trip."""
-        sizes, shards = self._crew.sizes, len(self._crew.sizes)
+        sizes, shards = self._set.sizes, len(self._set.sizes)
         wide = question.k if self._width is None else max(self._width, -(-question.k // shards))
         task = ShardSearch(question.queries, min(wide, question.k), thresholds, question.exclude)
         tasks = dict.fromkeys(range(shards), self._pack(task))
-        parts = self._crew.ask("query", tasks, lambda i, hits: round(hits.passes * sizes[i]))
+        parts = self._set.ask("query", tasks, lambda i, hits: round(hits.passes * sizes[i]))
         return merge([parts[i] for i in tasks], sizes, question)
 
     def close(self) -> None:
         """End the shards; the oracle can no longer be asked. More than once does no harm."""
-        if self._crew.close():
+        if self._set.close():
             self._on_close()
 
     def __enter__(self) -> Sharded:

@@ -11,18 +11,17 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound._files import lock
-from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
-from wolfhound.oracles._hits import empty_top, highest, in_memory, make_hits, offer, pad, score_ids
-from wolfhound.oracles._question import CheckedOracle, Question
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.threads import alone
+from wolfhound.core.validate import count, rng
+from wolfhound.data.atoms import as_atoms, block_rows, check_finite
+from wolfhound.data.files import lock
 from wolfhound.oracles._scan_kernels import best_listed
+from wolfhound.oracles.asking import CheckedOracle, Question, empty_top, in_memory, make_hits, pad
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.scan import Scan
-from wolfhound.progress import report_rows
-from wolfhound.threads import alone, map_ordered
-from wolfhound.validate import count, require, rng
 
 LEAST = 1000
 """Atoms of a sample by default, if that is more than 1 % of them."""
@@ -32,9 +31,6 @@ _RUN = 32 << 10
 
 _RUNS = 64
 """A sample has at least so many runs, lest it show one corner of an ordered file."""
-
-_FEW = 4
-"""So many queries are faster one by one than as a product of matrices."""
 
 
 @final
@@ -88,8 +84,6 @@ class RandomSubset(CheckedOracle):
             return hits
         sample = _Sample(self._atoms, ids)
         scored = np.full(len(question.queries), self._size)
-        if len(question.queries) <= _FEW:
-            return offer(self._atoms, question, _best(sample, question), scored=scored)
         excluded = sample.places(question.exclude)
         hits = Scan(sample, screen=False).query(question.queries, k=question.k, exclude=excluded)
         return replace(
@@ -172,47 +166,6 @@ def _check(rows: Matrix, ids: Ids) -> None:
             return
     for row, atom in zip(rows, ids, strict=True):
         check_finite(row[None], int(atom))
-
-
-# ---------------------------------------------------------------- a few queries: the float64 loop
-
-
-def _best(sample: _Sample, question: Question) -> Ids:
-    """(m, c) best atoms of the sample, at most k, padded with -1, in no order."""
-    scores = _scores(sample, question.queries)
-    out = np.full((len(scores), min(question.k, len(sample.ids))), -1, np.int64)
-    for i, mine in enumerate(scores):
-        banned = sample.places(question.exclusions(i))
-        mine[banned[banned >= 0]] = -np.inf
-        found = np.flatnonzero(highest(mine, question.k)) if question.k > 1 else mine.argmax(keepdims=True)
-        out[i] = np.where(mine[found] > -np.inf, sample.ids[found], -1)
-    return out
-
-
-def _scores(sample: _Sample, queries: Vector) -> Vector:
-    """(m, size) scores, by fixed chunks: the same bits at any thread count."""
-    scores = np.empty((len(queries), len(sample.ids)))
-    step = block_rows(sample)
-
-    def work(at: int) -> int:
-        ids = sample.ids[at : at + step]
-        score_ids(sample.atoms, ids, queries, scores[:, at : at + step])
-        return len(ids)
-
-    tasks = range(0, len(sample.ids), step)
-    for size in map_ordered(work, tasks) if len(tasks) > 1 else map(work, tasks):
-        report_rows(size)
-    _check_scores(sample, scores)
-    return scores
-
-
-def _check_scores(sample: _Sample, scores: Vector) -> None:
-    """Raise ValueError if a score is not finite, naming the atom or the queries."""
-    bad = ~np.isfinite(scores)
-    if bad.any():
-        ids = sample.ids[bad.any(axis=0)]
-        _check(sample.atoms.take(ids), ids)
-        require(False, "queries", "so small that no score overflows", f"{scores[bad][0]} for atom {ids[0]}")
 
 
 # ---------------------------------------------------------------- what it costs

@@ -13,13 +13,20 @@ from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from wolfhound import validate
-from wolfhound.core import Atoms, Hits, Ids, Matrix, Oracle, Vector
-from wolfhound.oracles._hits import patch, rescore
-from wolfhound.oracles._question import CheckedOracle, Question, ask_index, check_question, check_thresholds
+from wolfhound.core import validate
+from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core.threads import Tally
+from wolfhound.core.validate import count, require
+from wolfhound.oracles.asking import (
+    CheckedOracle,
+    Question,
+    ask_index,
+    check_question,
+    check_thresholds,
+    patch,
+    rescore,
+)
 from wolfhound.oracles.scan import Scan
-from wolfhound.threads import Tally
-from wolfhound.validate import count, require
 
 _COMPARED = 64
 """Rows that are compared to see whether two oracles have the same atoms."""
@@ -216,18 +223,11 @@ def check_same_atoms(mine: Atoms, other: Atoms, name: str) -> None:
 
 
 class _AtomCache(NamedTuple):
-    """The distinct atoms that were returned last, with their rows; never changed.
+    """The distinct atoms that were returned last, with their rows; never changed."""
 
-    Attributes
-    ----------
-    ids, rows : (r,), (r, d)
-    places : dict
-        Where each atom is, the one that was returned longest ago first.
-    """
-
-    ids: Ids
-    rows: Matrix
-    places: dict[int, int]
+    ids: Ids  # (r,)
+    rows: Matrix  # (r, d)
+    places: dict[int, int]  # where each atom is, the one that was returned longest ago first
 
     @classmethod
     def empty(cls, atoms: Atoms) -> _AtomCache:

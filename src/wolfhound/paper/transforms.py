@@ -18,12 +18,11 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 
-from wolfhound.atoms import as_atoms, block_rows, check_finite
-from wolfhound.core import AtomsLike, Ids, Ints, Matrix, Vector
-from wolfhound.progress import report_rows
-from wolfhound.rounding import gamma
-from wolfhound.threads import map_ordered
-from wolfhound.validate import (
+from wolfhound.core.contracts import AtomsLike, Ids, Ints, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import gamma
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import (
     count,
     number,
     real_array,
@@ -34,6 +33,7 @@ from wolfhound.validate import (
     vector,
     within,
 )
+from wolfhound.data.atoms import as_atoms, block_rows, check_finite
 
 _DEGREE = 100
 """Of a polynomial, at most."""

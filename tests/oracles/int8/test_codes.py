@@ -16,17 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms
-from wolfhound.core import Matrix, Singles, Vector
-from wolfhound.oracles._hits import rescore
-from wolfhound.oracles._question import Question, check_question
+from wolfhound.core.contracts import Matrix, Singles, Vector
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms
+from wolfhound.data.store import Stored
+from wolfhound.oracles.asking import Question, check_question, rescore
 from wolfhound.oracles.int8 import codes as _codes
-from wolfhound.oracles.int8 import encoding as _encoding
-from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_queries
-from wolfhound.oracles.int8.encoding import encode_atoms
+from wolfhound.oracles.int8 import codes as _encoding
+from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_atoms, encode_queries
 from wolfhound.oracles.int8.layout import ROWS, allocate
-from wolfhound.oracles.int8.sweep import sweep_codes
-from wolfhound.store import Stored
+from wolfhound.oracles.int8.scan import sweep_codes
 
 Long = NDArray[np.longdouble]
 

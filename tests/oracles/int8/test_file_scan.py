@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.test_store import failing
-from wolfhound import store
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, fingerprint
-from wolfhound.core import Matrix, Status
-from wolfhound.objectives.quadratic import SquaredDistance
-from wolfhound.oracles.int8 import on_disk
-from wolfhound.oracles.int8 import sweep as _sweep
-from wolfhound.oracles.int8.file_scan import Int8FileScan
-from wolfhound.oracles.int8.on_disk import align_blocks
+from tests.data.test_store import failing
+from wolfhound.core.contracts import Matrix, Status
+from wolfhound.core.progress import on_progress
+from wolfhound.data import store
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, fingerprint
+from wolfhound.data.store import StoreError
+from wolfhound.objectives.plain import SquaredDistance
+from wolfhound.oracles.int8 import file_scan as on_disk
+from wolfhound.oracles.int8 import scan as _sweep
+from wolfhound.oracles.int8.file_scan import Int8FileScan, align_blocks
 from wolfhound.oracles.int8.scan import Int8Scan
-from wolfhound.progress import on_progress
-from wolfhound.solve import minimize
-from wolfhound.store import StoreError
+from wolfhound.solve.minimize import minimize
 
 
 def draw(n: int, d: int, dtype: str = "f4") -> Matrix:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from wolfhound.oracles._question import lengths
-from wolfhound.oracles.int8 import _encode_kernels
+from wolfhound.oracles.asking import lengths
+from wolfhound.oracles.int8 import _kernels as _encode_kernels
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, RULE, Address
 

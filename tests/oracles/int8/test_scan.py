@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import _same as same
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, locked, true_scores
-from wolfhound.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
-from wolfhound.core import Hits, Ids, Matrix, Status
-from wolfhound.oracles._question import lengths
+from wolfhound.core.contracts import Hits, Ids, Matrix, Status
+from wolfhound.core.progress import Cut, on_progress
+from wolfhound.core.rounding import TINY, gamma
+from wolfhound.core.threads import set_threads
+from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
+from wolfhound.data.store import StoreError
+from wolfhound.oracles.asking import lengths
 from wolfhound.oracles.int8 import codes as _codes
-from wolfhound.oracles.int8 import encoding as _encoding
+from wolfhound.oracles.int8 import codes as _encoding
+from wolfhound.oracles.int8 import scan as _sweep
 from wolfhound.oracles.int8 import scan as int8
-from wolfhound.oracles.int8 import sweep as _sweep
 from wolfhound.oracles.int8.layout import GROUP
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.progress import Cut, on_progress
-from wolfhound.rounding import TINY, gamma
-from wolfhound.store import StoreError
-from wolfhound.threads import set_threads
 
 
 @pytest.mark.slow

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wolfhound.atoms import ArrayAtoms
-from wolfhound.core import Vector
-from wolfhound.oracles.int8.codes import Codes
-from wolfhound.oracles.int8.encoding import encode_atoms, find_wrong_row
+from wolfhound.core.contracts import Vector
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.oracles.int8.codes import Codes, encode_atoms, find_wrong_row
 
 ROWS = np.random.default_rng(0).standard_normal((37, 5))
 ORDER = np.random.default_rng(1).permutation(37)

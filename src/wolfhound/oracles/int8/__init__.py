@@ -1,7 +1,8 @@
 """Atoms as int8 codes: a quarter of the bytes, with proved errors.
 
-`layout` knows how codes lie in memory, `encoding` makes them and proves those of unknown origin,
-`codes` bounds scores by them, and `scan` is the oracle. Import `Int8Scan` from `wolfhound`.
+Knows codes and bounds by them; what is then scored is `asking`'s. `layout` is how codes lie in memory and
+`_instructions` what multiplies them; `codes` makes them, and proves those of unknown origin; `scan` is the
+oracle in memory, `file_scan` the one on disk. Begin with the head of `codes`.
 """
 
 # SPDX-License-Identifier: Apache-2.0

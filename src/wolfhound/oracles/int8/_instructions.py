@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from wolfhound.jit import intrinsic
+from wolfhound.compiled.jit import intrinsic
 from wolfhound.oracles.int8.layout import GROUP, PAIR, ROWS, RULE, Address
 
 _CHAINS = 4
@@ -111,18 +111,9 @@ def _emit(build: Any, queries: int, args: Any) -> list[Any]:
 def rows_of_one(context: Any, address: Any, out: Any) -> Any:
     """Bound the 16 rows of a block for one query.
 
-    Parameters
-    ----------
-    address
-        `Address` of the block and the query.
-    out
-        Address of (queries, 16) float32, which become ``scale step (sum + start) + error size``,
-        every operation rounded once, in this order.
-
-    Returns
-    -------
-    int32
-        Bit r is set if row r is at or above the floor.
+    `out` is the address of (queries, 16) float32, which become ``scale step (sum + start) + error size``,
+    every operation rounded once, in this order. Bit r of what is returned is set if row r is at or above
+    the floor.
     """
     return types.int32(address, out), lambda _, build, __, args: build.zext(_emit(build, 1, args)[0], _INT)
 

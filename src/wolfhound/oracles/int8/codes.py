@@ -1,4 +1,4 @@
-"""Atoms as int8 codes with proved errors, in any order, and one pass over them.
+"""Atoms as int8 codes with proved errors, in any order: made in one streaming pass, and proved again.
 
 A row s is kept as ``centre + 2**exponent scale code`` with an error that is at
 least the distance to s. With the query q rounded to ``step level``, integers both,
@@ -14,21 +14,44 @@ rounded once. `CodedQueries.slack` pays for the rest.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ids, Ints, Singles, Vector
-from wolfhound.oracles._question import Question, lengths
-from wolfhound.oracles.int8._encode_kernels import BareScale, CodedRows, CodeScale, code_queries, empty_coded
-from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, Shorts, shape_of
-from wolfhound.rounding import TINY
-from wolfhound.store import Stored
-from wolfhound.validate import count, number, require
+from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import TINY
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import count, number, require
+from wolfhound.data.atoms import ArrayAtoms, block_rows, check_finite
+from wolfhound.data.files import lock
+from wolfhound.data.store import Stored, StoreError
+from wolfhound.oracles.asking import Question, lengths
+from wolfhound.oracles.int8._kernels import (
+    BareScale,
+    CodedRows,
+    CodeFrame,
+    CodeScale,
+    code_queries,
+    empty_coded,
+    encode,
+    make_scratch,
+    verify,
+)
+from wolfhound.oracles.int8.layout import (
+    ROWS,
+    BareRows,
+    PackedQueries,
+    PackedRows,
+    Shorts,
+    empty_rows,
+    shape_of,
+)
 
 CHUNK = 40 << 20
 """Bytes of codes that are swept between two reports."""
@@ -40,20 +63,11 @@ _FARTHEST = 1000
 
 
 class CodeChunk(NamedTuple):
-    """Codes that are swept together.
-
-    Attributes
-    ----------
-    packed : PackedRows
-    span : (int, int)
-        Blocks of them.
-    first : int
-        Place of the first row of `packed` among all.
-    """
+    """Codes that are swept together."""
 
     packed: PackedRows
-    span: tuple[int, int]
-    first: int = 0
+    span: tuple[int, int]  # blocks of them
+    first: int = 0  # place of the first row of `packed` among all
 
     @property
     def rows(self) -> int:
@@ -65,87 +79,52 @@ Window: TypeAlias = Callable[[int, int], tuple[PackedRows, Ids]]
 """Of so many atoms from the first on: codes, and the places in them."""
 
 
-class CodeStore(Protocol):
-    """The codes of atoms, wherever they are; the properties are those of `Codes`, which are in memory."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CodeStore(abc.ABC):
+    """The codes of n atoms of dimension d, wherever they are."""
 
-    @property
-    def ids(self) -> Ids:
-        """Atom at each place; empty if atom i is at place i."""
-
-    @property
-    def centre(self) -> Vector:
-        """(d,) what was subtracted."""
-
-    @property
-    def zero(self) -> int:
-        """128 or 0."""
-
-    @property
-    def exponent(self) -> int:
-        """Of the units."""
-
-    @property
-    def height(self) -> float:
-        """The largest size of a code."""
-
-    @property
-    def error(self) -> float:
-        """The largest error."""
-
-    @property
-    def radius(self) -> float:
-        """At least the largest norm of an atom."""
-
-    @property
-    def n(self) -> int:
-        """How many atoms."""
+    ids: Ids = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # atom at each place; empty: in their order
+    centre: Vector  # (d,) what was subtracted
+    zero: int  # 128 if it was subtracted from codes between 0 and 255, else 0
+    exponent: int  # scales and errors are in units of 2**exponent
+    height: float  # the largest |scale code|, in these units
+    error: float  # the largest error, likewise
+    radius: float  # at least the largest norm of an atom
+    n: int
 
     def scale(self) -> CodeScale:
-        """What decides how a query is rounded; see `bare_scale`."""
+        """What decides how a query is rounded."""
+        return CodeScale(*bare_scale(self))
 
+    def numbers(self) -> dict[str, float]:
+        """What is to be saved, with the arrays."""
+        return {name: getattr(self, name) for name in NUMBERS}
+
+    @abc.abstractmethod
     def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order; the same chunks each time."""
 
+    @abc.abstractmethod
     def sample(self, which: Ints) -> PackedRows:
         """Return some blocks, all of them full."""
 
+    @abc.abstractmethod
     def windows(self) -> Window:
         """Return a function that gives codes, and the places in them of some atoms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Codes:
-    """The codes of n atoms of dimension d.
+class Codes(CodeStore):
+    """Codes in memory."""
 
-    Attributes
-    ----------
-    blocks, scales, errors, ids, n
-        Of `PackedRows`.
-    centre : (d,) float64
-    zero : int
-        128 if it was subtracted from codes between 0 and 255, else 0.
-    exponent : int
-        Scales and errors are in units of ``2**exponent``.
-    height, error : float
-        The largest |scale code| and error, in these units.
-    radius : float
-        At least the largest norm of an atom.
-    bare
-        The fields of `PackedRows` and `CodeScale`: what kernels read.
-    """
-
-    blocks: Shorts
+    blocks: Shorts  # as of `PackedRows`, as are scales and errors
     scales: Singles
     errors: Singles
-    ids: Ids
-    centre: Vector
-    zero: int
-    exponent: int
-    height: float
-    error: float
-    radius: float
-    n: int
-    bare: tuple[BareRows, BareScale] = field(init=False)
+    bare: tuple[BareRows, BareScale] = field(
+        init=False
+    )  # fields of `PackedRows` and `CodeScale`, for kernels
 
     def __post_init__(self) -> None:
         """Put together, once, what kernels read."""
@@ -185,10 +164,6 @@ class Codes:
         """What is to be saved, with `numbers`."""
         return {f"{prefix}_{name}": getattr(self, name) for name in _ARRAYS}
 
-    def numbers(self) -> dict[str, float]:
-        """What is to be saved, with `arrays`."""
-        return {name: getattr(self, name) for name in NUMBERS}
-
     @classmethod
     def of(
         cls, stored: Stored, numbers: Mapping[str, Any], shape: tuple[int, int], prefix: str = "codes"
@@ -198,16 +173,7 @@ class Codes:
         Not yet proved to be the codes of any atoms, see `find_wrong_row`. What follows from
         the rest, n and the radius, is computed again.
 
-        Parameters
-        ----------
-        stored
-            What was read.
-        numbers
-            What `numbers` gave.
-        shape
-            n and d.
-        prefix
-            Of the names of the arrays.
+        `numbers` are what `numbers` gave, `shape` is n and d, `prefix` that of the names of the arrays.
         """
         (n, d), array = shape, stored.array
         blocks = shape_of(n, d)
@@ -282,26 +248,17 @@ NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
 class CodedQueries:
     """Queries as integers, and what their bounds add up to.
 
-    Attributes
-    ----------
-    levels, rules, exclude
-        Of `PackedQueries`.
-    base, slack : (m,) float64
-        ``base + upper + slack``, with the upper of the kernel, is at least the true
-        and the computed float64 score; ``base + upper - 2 size error - slack`` at most.
-    exponents : (m,)
-        All are in units of ``2**exponent``.
-    hopeless : (m,) bool
-        Queries that are zero, or so small that products underflow.
+    ``base + upper + slack``, with the upper of the kernel, is at least the true and the computed float64
+    score; ``base + upper - 2 size error - slack`` at most. All are in units of ``2**exponent``.
     """
 
-    levels: Shorts
+    levels: Shorts  # as of `PackedQueries`, as are rules and exclude
     rules: NDArray[Any]
     exclude: Ids
-    base: Vector
-    slack: Vector
-    exponents: Ints
-    hopeless: NDArray[np.bool_]
+    base: Vector  # (m,)
+    slack: Vector  # (m,)
+    exponents: Ints  # (m,)
+    hopeless: NDArray[np.bool_]  # (m,) zero, or so small that products underflow
 
     def pack(self) -> PackedQueries:
         """What kernels read."""
@@ -327,3 +284,188 @@ def encode_queries(codes: CodeStore, question: Question) -> CodedQueries:
     return CodedQueries(
         out.levels, out.rules, question.exclude, base, slack, exponents.astype(np.int64), hopeless > 0.0
     )
+
+
+_SAMPLE = 4096
+_RANGE = 2.0**60
+_WIDEST = 1 << 20
+_GATHERED = 1 << 20
+"""Bytes of rows that are gathered at a time: they stay in the processor's cache."""
+_LARGEST = 2.0**511
+# Exponents by size of a float: 2**-exponent must fit, and squares of a centre in these units.
+_EXTREME = {4: 120, 8: 1000}
+_APART = {4: 60, 8: 400}
+
+
+def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None = None) -> Codes:
+    """Encode all atoms in one pass, exceptionally in two.
+
+    All rows are checked to be finite. `ids` say which atom is at each place. Any centre is right; one that
+    makes the atoms small makes the errors small.
+    """
+    n, d = atoms.shape
+    packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
+    rows = atoms.plain if ids is not None and isinstance(atoms, ArrayAtoms) else None
+
+    def put(encoder: Encoder) -> Iterator[Extent]:
+        # Codes of single rows lie apart. What is in memory is read in the order of the places instead.
+        if rows is None:
+            return _encode_blocks(encoder, atoms, packed)
+        return _encode_gathered(encoder, rows, packed)
+
+    return Codes(**packed._asdict(), **encode_twice(atoms, centre, put))
+
+
+def _encode_blocks(encoder: Encoder, atoms: Atoms, packed: PackedRows) -> Iterator[Extent]:
+    """Encode all atoms in their own order."""
+    places = places_of(packed.ids, atoms.shape[0])
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
+        first, block = task
+        mine = np.arange(first, first + len(block))
+        return len(block), encoder.encode(mine, block, places[mine], packed)
+
+    for many, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
+        report_rows(many)
+        yield extent
+
+
+def _encode_gathered(encoder: Encoder, rows: Matrix, packed: PackedRows) -> Iterator[Extent]:
+    """Encode rows in the order of their places, whole blocks of codes at a time."""
+    n, d = rows.shape
+    some = max(1, _GATHERED // (d * rows.itemsize * ROWS)) * ROWS
+
+    def work(first: int) -> tuple[int, Extent]:
+        mine = packed.ids[first : first + some]
+        return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
+
+    for many, extent in map_ordered(work, range(0, n, some)):
+        report_rows(many)
+        yield extent
+
+
+class Extent(NamedTuple):
+    """How large some rows are: their largest entry in the caller's units, height and error."""
+
+    top: float
+    height: float
+    error: float
+
+
+def encode_twice(
+    atoms: Atoms, centre: Vector | None, put: Callable[[Encoder], Iterable[Extent]]
+) -> dict[str, Any]:
+    """Have all atoms encoded, again if the first scale was wrong; return what `Codes` has of all.
+
+    `put` encodes all atoms, over what is there.
+    """
+    encoder, guess = choose_encoder(atoms, centre)
+    middle, zero = encoder.middle, encoder.frame.zero
+    extent = join_extents(put(encoder))
+    apart = not (extent.top / _RANGE < guess < extent.top * _RANGE and extent.error < math.inf)
+    if extent.top > 0.0 and apart:
+        # The sample did not tell the scale of the rest: float32 would lose too much.
+        encoder = Encoder.near(extent.top, middle, zero, atoms.dtype)
+        extent = join_extents(put(encoder))
+    # Rows of zeros have no scale, and errors of some: a shard of them stands beside others that have one.
+    nothing = extent.top == 0.0 and not middle.any()
+    return {
+        "centre": middle,
+        "zero": zero,
+        "exponent": encoder.exponent,
+        "height": extent.height,
+        "error": extent.error,
+        "radius": TINY if nothing else reach(middle, extent.height + extent.error, encoder.exponent),
+    }
+
+
+def choose_encoder(atoms: Atoms, centre: Vector | None) -> tuple[Encoder, float]:
+    """Return the encoder that a sample of the atoms asks for, and the largest entry in the sample."""
+    n, d = atoms.shape
+    require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
+    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
+    rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
+    middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
+    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
+    guess = float(np.abs(rows - middle).max())
+    return Encoder.near(guess, middle, zero, atoms.dtype), guess
+
+
+def join_extents(extents: Iterable[Extent]) -> Extent:
+    """How large all rows are together."""
+    return Extent(*(float(max(column)) for column in zip(*extents, strict=True)))
+
+
+class Encoder(NamedTuple):
+    """Encodes rows about a centre, `middle`, in units of ``2**exponent``."""
+
+    frame: CodeFrame
+    exponent: int
+    middle: Vector
+
+    @classmethod
+    def near(cls, top: float, centre: Vector, zero: int, dtype: np.dtype[Any]) -> Encoder:
+        """Return the one that is best if the largest entry of what is encoded is near `top`."""
+        size = dtype.itemsize
+        far = float(np.abs(centre).max())
+        least = max(math.frexp(far)[1] - _APART[size] if far > 0.0 else -math.inf, -_EXTREME[size])
+        # Rows that all are the centre have no scale of their own: errors are far below the centre's.
+        wanted = math.frexp(top)[1] if top > 0.0 or far == 0.0 else math.frexp(far)[1] - _APART[4]
+        exponent = int(min(max(wanted, least), _EXTREME[size]))
+        unit = dtype.type(math.ldexp(1.0, -exponent))
+        frame = CodeFrame(np.asarray(unit * centre.astype(dtype.type)), unit, zero)
+        return cls(frame, exponent, centre)
+
+    def encode(self, ids: Ids, block: Matrix, places: Ids, packed: PackedRows) -> Extent:
+        """Encode a block of the atoms `ids` to places; on any thread."""
+        exponent, scratch = self.exponent, make_scratch(block.shape[1], block.dtype)
+        rows = lock(block.view())  # one kind of array: two are compiled twice
+        top, height, error = encode(rows, places, self.frame, scratch, packed)
+        if math.isnan(error) or height > math.ldexp(_LARGEST, -max(exponent, -500)):
+            for row, name in zip(block, ids.tolist(), strict=True):
+                check_norms(row[None], name)
+        if math.isnan(error):  # only its scale is out of range
+            return Extent(float(np.abs(block).max()), 0.0, math.inf)
+        return Extent(math.ldexp(top, exponent), height, error)
+
+
+def find_wrong_row(codes: CodeStore, atoms: Atoms) -> int | None:
+    """Prove that codes are those of the atoms, in one pass; return a row that is not, if there is.
+
+    For every row, its error is shown to be at least the distance from what its code
+    stands for, and the height at least the size of that: all that bounds rest on.
+    """
+    window = codes.windows()
+    centre = np.ldexp(codes.centre, -codes.exponent)
+    frame = CodeFrame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
+
+    def work(task: tuple[int, Matrix]) -> tuple[int, int]:
+        first, block = task
+        packed, mine = window(first, len(block))
+        wrong = verify(block, mine, frame, codes.height, packed)
+        return len(block), first + wrong if wrong >= 0 else -1
+
+    for rows, wrong in map_ordered(work, atoms.blocks(block_rows(atoms))):
+        report_rows(rows)
+        if wrong >= 0:
+            return wrong
+    return None
+
+
+def check_norms(block: Matrix, first: int) -> None:
+    """Raise ValueError if a row is not finite, or too long for float64 sums of squares."""
+    check_finite(block, first)
+    long = np.abs(block).max(axis=1).astype(np.float64) > _LARGEST / math.sqrt(block.shape[1])
+    if long.any():
+        row = first + int(np.flatnonzero(long)[0])
+        raise ValueError(f"`atoms` must have norms below 1e154. Got a larger one in row {row}.")
+
+
+def check_codes(stored: Stored, codes: CodeStore, atoms: Atoms) -> None:
+    """Raise StoreError unless all codes are proved to be those of the atoms; one pass."""
+    if isinstance(codes, Codes) and codes.errors.max() > codes.error:
+        raise stored.wrong(f"errors must be <= {codes.error:g}")
+    row = find_wrong_row(codes, atoms)
+    if row is not None:
+        rule = f"`atoms` must be the atoms that {stored.path} was made from."
+        raise StoreError(f"{rule} Got a row {row} that is not the one of these codes.")

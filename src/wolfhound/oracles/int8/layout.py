@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Ids, Ints, Singles, Vector
-from wolfhound.jit import lean_kernel
+from wolfhound.compiled.jit import lean_kernel
+from wolfhound.core.contracts import Ids, Ints, Singles, Vector
 
 Shorts = NDArray[np.int16]
 
@@ -33,21 +33,12 @@ RULE = np.dtype([("start", np.int32), ("step", np.float32), ("size", np.float32)
 
 
 class PackedRows(NamedTuple):
-    """What kernels read of the codes of n rows.
+    """What kernels read of the codes of n rows."""
 
-    Attributes
-    ----------
-    blocks : (b, pairs, 16) int16
-    scales, errors : (16 b,) float32
-    ids : (n,) int64
-        Atom at each place; empty if atom i is at place i.
-    n : int
-    """
-
-    blocks: Shorts
-    scales: Singles
-    errors: Singles
-    ids: Ids
+    blocks: Shorts  # (b, pairs, 16)
+    scales: Singles  # (16 b,)
+    errors: Singles  # (16 b,)
+    ids: Ids  # (n,) atom at each place; empty if atom i is at place i
     n: int
 
     def take_blocks(self, which: Ints) -> PackedRows:
@@ -84,22 +75,12 @@ def allocate(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
 
 
 class PackedQueries(NamedTuple):
-    """What kernels read of m queries.
+    """What kernels read of m queries."""
 
-    Attributes
-    ----------
-    levels : (m, 2 pairs) int16
-    rules : (m,) `RULE`
-        The floors may be raised by kernels.
-    slacks : (m,) float64
-    exclude : (m, e) int64
-        Atoms that must not be found; each row ascending.
-    """
-
-    levels: Shorts
-    rules: NDArray[Any]
-    slacks: Vector
-    exclude: Ids
+    levels: Shorts  # (m, 2 pairs)
+    rules: NDArray[Any]  # (m,) `RULE`; the floors may be raised by kernels
+    slacks: Vector  # (m,)
+    exclude: Ids  # (m, e) atoms that must not be found; each row ascending
 
 
 class Address(NamedTuple):

@@ -3,28 +3,45 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from wolfhound.atoms import as_atoms
-from wolfhound.core import Atoms, AtomsLike, Hits, Ids, Singles, Vector
-from wolfhound.display import read_rows, show_progress
-from wolfhound.editing import append_rows, check_removed, remove_rows
-from wolfhound.oracles import _saved as saved
-from wolfhound.oracles._hits import Cost, empty_top, in_memory, join, make_hits, patch, settle
-from wolfhound.oracles._question import CheckedOracle, Question, slack_of_one, slacks
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Singles, Vector
+from wolfhound.core.progress import read_rows, report_rows, show_progress
+from wolfhound.core.threads import map_ordered
+from wolfhound.data.atoms import append_rows, as_atoms, check_removed, remove_rows
+from wolfhound.oracles import indexes as saved
+from wolfhound.oracles.asking import (
+    CheckedOracle,
+    Cost,
+    Question,
+    empty_top,
+    in_memory,
+    join,
+    make_hits,
+    patch,
+    settle,
+    slack_of_one,
+    slacks,
+)
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
-from wolfhound.oracles.int8._encode_kernels import empty_coded
-from wolfhound.oracles.int8._sweep_kernels import UNDECIDED, best_by_codes
-from wolfhound.oracles.int8.codes import CHUNK, CodedQueries, Codes, CodeStore, encode_queries
-from wolfhound.oracles.int8.encoding import encode_atoms
-from wolfhound.oracles.int8.sweep import CodeCandidates, room, sweep_codes, try_sample
+from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, empty_coded, sweep
+from wolfhound.oracles.int8.codes import (
+    CHUNK,
+    CodeChunk,
+    CodedQueries,
+    Codes,
+    CodeStore,
+    check_codes,
+    encode_atoms,
+    encode_queries,
+)
+from wolfhound.oracles.int8.layout import PAIR, ROWS, PackedQueries, shape_of
 from wolfhound.oracles.scan import Scan
-from wolfhound.progress import report_rows
 
 NAME = "int8"
 
@@ -133,7 +150,7 @@ class Int8Scan(CheckedOracle):
         rows, stored = saved.open_index(path, atoms, [NAME, ON_DISK], proved=True)
         with stored.reading():
             codes = Codes.of(stored, stored.params, rows.shape)
-        saved.check_codes(stored, codes, rows)
+        check_codes(stored, codes, rows)
         return cls(rows, codes)
 
     def __repr__(self) -> str:
@@ -144,14 +161,7 @@ class Int8Scan(CheckedOracle):
 def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
     """Answer from one pass over the codes per group of queries.
 
-    Parameters
-    ----------
-    atoms, codes
-        What is searched.
-    scan
-        Answers what the codes cannot decide.
-    question
-        The queries.
+    The scan answers what the codes cannot decide.
     """
     if question.often and len(question.queries) == 1:
         hits = _answer_at_once(atoms, codes, question)
@@ -255,3 +265,96 @@ def _estimate(work: Workload) -> Estimate:
 INT8 = IndexKind(
     name=NAME, title="Int8Scan", build=_make, load=Int8Scan.load, expected=_estimate, passes=1, proves=True
 )
+
+
+_ROOM = 8192
+
+_LARGE = 16 << 20
+"""Bytes of codes from which on a sample costs little beside a pass."""
+
+_SAMPLE = 64
+"""Blocks of a sample."""
+
+_MANY = 0.25
+"""Share of a sample from which on scoring what is left takes longer than a pass over the atoms."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeCandidates:
+    """Rows that can be among the best of m queries."""
+
+    keys: Singles  # (m, c) upper bounds of the kernel, -inf where padded
+    lows: Singles  # (m, c) what a row surely reaches
+    places: Ids  # (m, c) in the codes, -1 where padded
+    floors: Singles  # (m,) rows that are no candidates have keys below; inf: there were too many
+
+
+def room(k: int) -> int:
+    """How many candidates a query may have in a chunk."""
+    return max(8 * k, _ROOM) + ROWS
+
+
+def try_sample(codes: CodeStore, queries: CodedQueries, k: int) -> tuple[NDArray[np.bool_], int]:
+    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
+
+    That is so of few codes, and of one query: what it loses is a read of the codes, a
+    quarter of a read of the rows. The sample is read from far apart, as neighbours may be alike.
+
+    Returns, by query, whether codes decide too little; and the rows of the sample.
+    """
+    blocks, pairs, _ = shape_of(codes.n, len(codes.centre))
+    if blocks * pairs * PAIR < _LARGE or blocks <= _SAMPLE or len(queries.hopeless) == 1:
+        return queries.hopeless, 0
+    # Without the last block, which may have gaps.
+    sample = codes.sample(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
+    wanted = max(1, k * sample.n // codes.n)
+    found = _sweep(CodeChunk(sample, (0, _SAMPLE)), queries, wanted, _lowest(queries))
+    left = (found.places >= 0).sum(axis=1)
+    return queries.hopeless | (left > _MANY * sample.n), sample.n
+
+
+def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidates:
+    """Read all codes once; keep all rows that can be among the k best.
+
+    The chunks, and the floors that they begin with, do not depend on the threads.
+    """
+    chunks, lowest = codes.chunks(), _lowest(queries)
+    first = next(chunks)
+    parts = [_sweep(first, queries, k, lowest)]
+    report_rows(first.rows)
+    # What the first chunk tells of the k best holds for all.
+    floors = np.where(parts[0].floors == np.inf, lowest, parts[0].floors)
+
+    def work(chunk: CodeChunk) -> tuple[int, CodeCandidates]:
+        return chunk.rows, _sweep(chunk, queries, k, floors)
+
+    for rows, part in map_ordered(work, chunks, blas=False):
+        report_rows(rows)
+        parts.append(part)
+    keys, lows, places = (
+        np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("keys", "lows", "places")
+    )
+    return CodeCandidates(keys, lows, places, np.max([part.floors for part in parts], axis=0))
+
+
+def _lowest(queries: CodedQueries) -> Singles:
+    """Floors to begin with: of hopeless queries nothing is kept."""
+    return np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
+
+
+def _sweep(chunk: CodeChunk, queries: CodedQueries, k: int, floors: Singles) -> CodeCandidates:
+    """Sweep the blocks of a chunk; rows below the floors are not wanted."""
+    m = len(queries.levels)
+    found = empty_candidates(m, room(k))
+    keys, lows, places, fill = found[:4]
+    rules = queries.rules.copy()
+    rules["floor"] = floors
+    asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
+    sweep(chunk.packed, chunk.span, asked, k, found)
+    width = max(0, int(fill.max()))
+    # Copies: what has no candidates is not kept.
+    keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width] + chunk.first
+    if m > 1:
+        padded = np.arange(width) >= fill[:, None]
+        keys[padded], lows[padded], places[padded] = -np.inf, -np.inf, -1
+    return CodeCandidates(keys, lows, places, rules["floor"])

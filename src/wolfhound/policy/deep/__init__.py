@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wolfhound.registry import Registry
+from wolfhound.core.registry import Registry
 
 if TYPE_CHECKING:
     from wolfhound.policy.deep.rules import Execution, Rule
@@ -24,7 +24,7 @@ EXECUTIONS: Registry[type[Execution]] = Registry(
     "execution",
     ("act", "single", "to_json", "from_json"),
     {
-        "hull": "wolfhound.policy.deep.rules:Hull",
+        "mix": "wolfhound.policy.deep.rules:Mix",
         "nearest": "wolfhound.policy.deep.rules:Nearest",
         "draw": "wolfhound.policy.deep.rules:Draw",
     },

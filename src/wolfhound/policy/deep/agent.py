@@ -1,12 +1,12 @@
 """`SFWPO`, the agent for huge action sets; `Agent`, the one training loop for all rules.
 
 What differs between methods is a `Rule`; the loop, seeds and files are here, once.
-Everything that a caller of the deep part needs can be imported from here.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Callable
@@ -16,41 +16,40 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound import store, validate
-from wolfhound.atoms import as_atoms, fingerprint
-from wolfhound.core import AtomsLike, Status
-from wolfhound.display import read_count, show_progress
-from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import HullPoints, Rows
+from wolfhound.core import validate
+from wolfhound.core.contracts import AtomsLike, Status
+from wolfhound.core.progress import read_count, show_progress
+from wolfhound.data import store
+from wolfhound.data.atoms import as_atoms, fingerprint
+from wolfhound.policy.actions import ActionSet, HullPoints, Rows
 from wolfhound.policy.deep import EXECUTIONS, RULES
-from wolfhound.policy.deep.networks import CriticFeatures, Tensor, one_thread, to_tensor
 from wolfhound.policy.deep.rules import (
-    Draw,
+    CriticFeatures,
     Execution,
     FrankWolfeRule,
-    Hull,
     HullDecision,
+    Mix,
     Nearest,
     Rule,
     SubsetsOf,
+    Tensor,
     describe,
+    one_thread,
     recall,
+    to_tensor,
 )
-from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback, open_log, open_tensorboard
-from wolfhound.policy.deep.training import Learner, Trainer, check_weights, execute
+from wolfhound.policy.deep.training import (
+    Learner,
+    Settings,
+    Trainer,
+    Training,
+    TrainingCallback,
+    check_weights,
+    execute,
+    open_log,
+    open_tensorboard,
+)
 from wolfhound.policy.deep.worlds import FRESH, Env, Nowhere, as_world, evaluate
-
-__all__ = [
-    "SFWPO",
-    "Agent",
-    "Draw",
-    "FrankWolfeRule",
-    "Hull",
-    "HullDecision",
-    "Nearest",
-    "Settings",
-    "Training",
-]
 
 KIND = "agent"
 
@@ -78,7 +77,7 @@ class Agent:
     settings
         Of the training.
     execution
-        What the environment is given: `Hull()`, the default; `Nearest()` or `Draw()` choose
+        What the environment is given: `Mix()`, the default; `Nearest()` or `Draw()` choose
         one vector, as a Discrete space needs, where `Nearest()` is the default.
     critic_features
         (m, o) observations and (m, d) actions, as tensors, to (m, f) further inputs
@@ -115,8 +114,16 @@ class Agent:
         self.status: Status | None = None
         self._world = as_world(env, (self.actions.n, self.actions.dim))
         numbered = self._world.first is not None
-        self.execution: Execution = execution or (Nearest() if numbered else Hull())
-        _check_parts(rule, self.settings, self.execution, (critic_features, subsets))
+        self.execution: Execution = execution or (Nearest() if numbered else Mix())
+        validate.kind(rule, "rule", "a rule such as FrankWolfeRule()", "decision", "ahead", "loss")
+        validate.kind(self.settings, "settings", "Settings(...)", Settings)
+        validate.kind(self.execution, "execution", "Mix(), Nearest() or Draw()", "act")
+        describe(RULES, rule, "rule")  # what could not be saved is refused
+        describe(EXECUTIONS, self.execution, "execution")
+        if critic_features is not None:
+            validate.function(critic_features, "critic_features", "a function of observations and actions")
+        if subsets is not None:
+            validate.function(subsets, "subsets", "a function of observations")
         choices = "Nearest() or Draw() where the action space is Discrete"
         validate.require(self.execution.single or not numbered, "execution", choices, self.execution)
         with one_thread():
@@ -128,6 +135,13 @@ class Agent:
         brain, still = self._learner.brain, np.random.default_rng([self.settings.seed, _PREDICT])
         # The same networks and winners; but asking neither moves the winners nor the generator of training.
         self._still = replace(brain, actions=brain.actions.frozen(), rng=still, work=[0])
+
+    def __repr__(self) -> str:
+        """The rule, the actions and how far training is."""
+        how = "" if type(self) is not Agent else f"{self.rule!r}, "
+        return (
+            f"{type(self).__name__}({how}{self.actions!r}, {self.execution!r}, {self.num_timesteps:,} steps)"
+        )
 
     @property
     def stats(self) -> Training:
@@ -187,13 +201,14 @@ class Agent:
             self._trainer.timesteps = 0
         end = self.num_timesteps + total
         read = read_count("steps", end, lambda training: training.timesteps)
-        with (
-            one_thread(),
-            open_log(log, interval) as write,
-            open_tensorboard(tensorboard, interval) as show,
-            show_progress(progress, read, callback) as hear,
-        ):
-            told = [write, show] if hear is None else [write, show, hear]
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(one_thread())
+            told = [] if log is None else [stack.enter_context(open_log(log, interval))]
+            told += (
+                [] if tensorboard is None else [stack.enter_context(open_tensorboard(tensorboard, interval))]
+            )
+            hear = stack.enter_context(show_progress(progress, read, callback))
+            told += [] if hear is None else [hear]
             self.status = self._trainer.run(end, limit, told, examine)
         return self
 
@@ -313,11 +328,28 @@ class Agent:
         known = actions if isinstance(actions, ActionSet) else ActionSet(as_atoms(actions, "actions"))
         stored = store.load(path, KIND)
         store.check_fingerprint(stored, known.atoms)
-        nowhere, parts = _recall_parts(stored, cls._RULE)
+        params, wanted = stored.params, cls._RULE
+        with stored.reading():
+            width = validate.count(params["obs_dim"], "obs_dim", low=1)
+            settings, first = Settings(**params["settings"]), params["first"]
+            rule, execution = recall(RULES, params["rule"]), recall(EXECUTIONS, params["execution"])
+            check_weights(stored, width * settings.hidden)
+            validate.require(first is None or type(first) is int, "first", "an integer or null", first)
+        if wanted is not None and type(rule) is not wanted:
+            got = f"one of {params['rule']['name']} in {stored.path}"
+            raise store.StoreError(f"`path` must hold an agent of {wanted.name}. Got {got}.")
         agent = cls.__new__(cls)
-        world = nowhere if env is None else env
         # Not the initialiser of a subclass: its options are the rule and the settings, which are here.
-        Agent.__init__(agent, world, known, critic_features=critic_features, subsets=subsets, **parts)
+        Agent.__init__(
+            agent,
+            Nowhere(width, first) if env is None else env,
+            known,
+            rule=rule,
+            settings=settings,
+            execution=execution,
+            critic_features=critic_features,
+            subsets=subsets,
+        )
         agent._trainer.restore(stored)
         with stored.reading():
             agent._still.rng.bit_generator.state = stored.params["predict_rng"]
@@ -372,37 +404,3 @@ class SFWPO(Agent):
             critic_features=critic_features,
             subsets=subsets,
         )
-
-
-# ---------------------------------------------------------------- checks
-
-
-def _recall_parts(stored: store.Stored, wanted: type[Rule] | None) -> tuple[Nowhere, dict[str, Any]]:
-    """Return the spaces that a saved agent is for, and what it is made of."""
-    params = stored.params
-    with stored.reading():
-        width, settings = validate.count(params["obs_dim"], "obs_dim", low=1), Settings(**params["settings"])
-        rule, execution = recall(RULES, params["rule"]), recall(EXECUTIONS, params["execution"])
-        check_weights(stored, width * settings.hidden)
-        first = params["first"]
-        validate.require(first is None or type(first) is int, "first", "an integer or null", first)
-    if wanted is not None and type(rule) is not wanted:
-        got = f"one of {params['rule']['name']} in {stored.path}"
-        raise store.StoreError(f"`path` must hold an agent of {wanted.name}. Got {got}.")
-    return Nowhere(width, first), {"rule": rule, "settings": settings, "execution": execution}
-
-
-def _check_parts(
-    rule: Rule, settings: object, execution: Execution, functions: tuple[object, object]
-) -> None:
-    """Raise TypeError where one of these is of another kind, or could not be saved."""
-    validate.kind(rule, "rule", "a rule such as FrankWolfeRule()", "decision", "ahead", "loss")
-    describe(RULES, rule, "rule")
-    validate.kind(settings, "settings", "Settings(...)", Settings)
-    validate.kind(execution, "execution", "Hull(), Nearest() or Draw()", "act")
-    describe(EXECUTIONS, execution, "execution")
-    features, subsets = functions
-    if features is not None:
-        validate.function(features, "critic_features", "a function of observations and actions")
-    if subsets is not None:
-        validate.function(subsets, "subsets", "a function of observations")

@@ -1,26 +1,210 @@
-"""How an agent decides and how its actor learns: the rule of SFWPO and its parts.
+"""How an agent decides and how its actor learns: its networks, the rule of SFWPO and its parts.
 
-A rule is a small record of settings. It sees networks and actions through a
-`Brain`, and knows nothing of environments, replay or training.
+The one importer of torch, so that its absence is said once, and well. A rule is a small record of
+settings. It sees networks and actions through a `Brain`, and knows nothing of environments, replay or
+training. Weights are drawn from a generator of the caller, never from torch's global one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound.core import Ids, Vector
-from wolfhound.policy.actions import ActionSet, project_rows
-from wolfhound.policy.answers import Chosen, HullPoints, Rows, Subset
-from wolfhound.policy.deep.networks import Actor, Critic, Tensor, to_tensor, torch
-from wolfhound.registry import Registry
-from wolfhound.validate import count, kind, require, within
+from wolfhound.core.contracts import Ids, Vector
+from wolfhound.core.registry import Registry
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import count, kind, require, within
+from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Rows, Subset, project_rows
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("policies that learn need torch: pip install 'wolfhound[rl]'") from None
+
+__all__ = ["Tensor", "nn", "torch"]  # of torch, for others here: all else is defined here
+
+CriticFeatures: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+"""(m, o) observations, (m, d) actions -> (m, f) further inputs of a critic."""
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold torch and BLAS to one thread, so that their sums have one order.
+
+    The number of threads belongs to the process, not to us: it comes back. Small
+    networks are no slower on one thread.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def to_tensor(rows: NDArray[np.floating]) -> Tensor:
+    """Return a float32 tensor; shares the memory of a C-ordered float32 array, unless it is read-only."""
+    return torch.from_numpy(np.require(rows, np.float32, ["C", "W"]))
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:
+    """A layer with torch's usual weights, uniform on +-1/sqrt(inputs)."""
+    with torch.random.fork_rng(devices=[]):  # its own first weights come from the global generator
+        layer = nn.Linear(inputs, outputs, bias=bias)
+    bound = 1.0 / math.sqrt(inputs)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+def _layers(inputs: int, hidden: int, outputs: int, generator: torch.Generator) -> nn.Sequential:
+    return nn.Sequential(
+        _linear(inputs, hidden, generator),
+        nn.SiLU(),
+        _linear(hidden, hidden, generator),
+        nn.SiLU(),
+        _linear(hidden, outputs, generator),
+    )
+
+
+@final
+class Critic(nn.Module):
+    """Two estimates of Q(observation, action), the pessimist's pair of TD3.
+
+    A network that is given observation and action side by side hardly finds
+    their inner products, which decide what an item is worth to a user: give
+    them as `features`, differentiable in the action. Actions enter divided by `scale`, their largest norm.
+
+    Examples
+    --------
+    >>> critic = Critic(3, 2, generator=torch.Generator().manual_seed(0))
+    >>> first, second = critic(torch.zeros(5, 3), torch.zeros(5, 2))
+    >>> first.shape, bool((first == second).any())
+    (torch.Size([5]), False)
+    """
+
+    def __init__(
+        self,
+        obs_dim: int,
+        dim: int,
+        *,
+        hidden: int = 128,
+        scale: float = 1.0,
+        features: CriticFeatures | None = None,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self._scale, self._features = scale, features
+        extra = 0 if features is None else _width(features, obs_dim, dim)
+        self._one = _layers(obs_dim + dim + extra, hidden, 1, generator)
+        self._two = _layers(obs_dim + dim + extra, hidden, 1, generator)
+
+    def _inputs(self, obs: Tensor, actions: Tensor) -> Tensor:
+        parts = [obs, actions / self._scale]
+        if self._features is not None:
+            parts.append(self._features(obs, actions))
+        return torch.cat(parts, 1)
+
+    def forward(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """(m,) values of both critics at (m, o) observations and (m, d) actions."""
+        inputs = self._inputs(obs, actions)
+        return self._one(inputs)[:, 0], self._two(inputs)[:, 0]
+
+    def first(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """(m,) values of the first critic: the one that is climbed."""
+        values: Tensor = self._one(self._inputs(obs, actions))[:, 0]
+        return values
+
+    def each(self, obs: Tensor, choices: Tensor) -> Tensor:
+        """(m, k) values of the first critic at k actions (m, k, d) per observation; no gradients."""
+        m, k, d = choices.shape
+        flat = choices.reshape(m * k, d)
+        weight, bias = itertools.islice(self._one.parameters(), 2)
+        with torch.no_grad():
+            parts = [flat / self._scale]
+            if self._features is not None:
+                parts.append(self._features(obs[:, None].expand(m, k, -1).reshape(m * k, -1), flat))
+            # What the observation adds to the first layer is the same for its k actions. In place:
+            # fresh memory costs more than these sums.
+            seen, acted = weight.tensor_split([obs.shape[1]], dim=1)
+            hidden = torch.cat(parts, 1) @ acted.T
+            hidden.view(m, k, -1).add_(torch.addmm(bias, obs, seen.T)[:, None])
+            hidden = self._one[2](nn.functional.silu(hidden, inplace=True))
+            values: Tensor = self._one[4](nn.functional.silu(hidden, inplace=True)).view(m, k)
+        return values
+
+    def directions(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """(m, d) unit gradients of the first critic in the action; zero stays zero."""
+        here = actions.detach().requires_grad_(True)
+        with torch.enable_grad():
+            (slopes,) = torch.autograd.grad(self.first(obs, here).sum(), here)
+        lengths = slopes.norm(dim=1, keepdim=True)
+        return slopes / torch.where(lengths > 0.0, lengths, torch.ones_like(lengths))
+
+
+def _width(features: CriticFeatures, obs_dim: int, dim: int) -> int:
+    out = features(torch.zeros(2, obs_dim), torch.zeros(2, dim))
+    good = isinstance(out, Tensor) and out.ndim == 2 and len(out) == 2
+    got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+    require(good, "critic_features", "a function to (m, f) tensors", f"{got} for m = 2")
+    return int(out.shape[1])
+
+
+@final
+class Actor(nn.Module):
+    """A point of the ball around the hull for each observation.
+
+    Two hidden layers beside a linear path: much of a good action is the taste
+    of the user itself, which the linear path copies at once. Outputs longer than `scale` are shortened.
+
+    Examples
+    --------
+    >>> actor = Actor(3, 2, generator=torch.Generator().manual_seed(0))
+    >>> bool((actor(torch.full((4, 3), 9.0)).norm(dim=1) <= 1.0 + 1e-6).all())
+    True
+    """
+
+    def __init__(
+        self, obs_dim: int, dim: int, *, hidden: int = 128, scale: float = 1.0, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self._scale = scale
+        self._deep = _layers(obs_dim, hidden, dim, generator)
+        self._skip = _linear(obs_dim, dim, generator, bias=False)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """(m, d) points of norm at most `scale`, in the hull or not."""
+        raw = self._deep(obs) + self._skip(obs)
+        shortened: Tensor = self._scale * raw / raw.norm(dim=1, keepdim=True).clamp(min=1.0)
+        return shortened
+
+
+def follow(target: nn.Module, source: nn.Module, tau: float) -> None:
+    """Move the weights of `target` a share `tau` of the way to those of `source`."""
+    with torch.no_grad():
+        for old, new in zip(target.parameters(), source.parameters(), strict=True):
+            old.lerp_(new, tau)
+
+
+# ---------------------------------------------------------------- rules
 
 GRID = (0.0, 0.03, 0.06, 0.12, 0.25, 0.5, 0.8)
 """Step sizes that are tried on the critic; 0 stays where it is."""
@@ -46,15 +230,6 @@ class Brain:
     subsets: SubsetsOf | None = None  # which actions each observation allows; None: all
     work: list[int] = field(default_factory=lambda: [0])  # atoms scored, one number for all views
 
-    @property
-    def scored(self) -> int:
-        """Atoms scored so far."""
-        return self.work[0]
-
-    def count(self, scored: int) -> None:
-        """Note that so many atoms were scored."""
-        self.work[0] += scored
-
     def facing(self, obs: Tensor | Rows) -> Brain:
         """Return a view whose actions are, row by row, those that these observations allow."""
         if self.subsets is None:
@@ -67,13 +242,13 @@ class Brain:
     def choose(self, directions: Tensor, points: Tensor) -> Chosen:
         """Ask the action set for an atom per direction, and count the work."""
         chosen = self.actions.answer(_to_rows(directions), points=_to_rows(points))
-        self.count(chosen.scored)
+        self.work[0] += chosen.scored
         return chosen
 
     def project(self, points: Tensor, steps: int) -> HullPoints:
         """Move points into the hull by Frank-Wolfe steps."""
         hull = project_rows(self.actions, _to_rows(points), steps)
-        self.count(hull.scored)
+        self.work[0] += hull.scored
         return hull
 
 
@@ -281,24 +456,9 @@ class HullDecision(Described):
         return mix_in(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HullRule(Described):
-    """What rules share whose actions are mixtures."""
-
-    decision: HullDecision = HullDecision()  # from the actor's output to an action
-
-    def __post_init__(self) -> None:
-        kind(self.decision, "decision", "a HullDecision(...)", HullDecision)
-
-    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
-        """The slow actor's output."""
-        out: Tensor = brain.slow_actor(obs)
-        return out
-
-
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrankWolfeRule(HullRule):
+class FrankWolfeRule(Described):
     """SFWPO: the actor is drawn to the Frank-Wolfe step from its own output.
 
     That output is not projected, so an update costs one search of the atoms, by
@@ -311,6 +471,15 @@ class FrankWolfeRule(HullRule):
     """
 
     name: ClassVar[str] = "sfwpo"
+    decision: HullDecision = HullDecision()
+
+    def __post_init__(self) -> None:
+        kind(self.decision, "decision", "a HullDecision(...)", HullDecision)
+
+    def ahead(self, brain: Brain, obs: Tensor) -> Tensor:
+        """The slow actor's output."""
+        out: Tensor = brain.slow_actor(obs)
+        return out
 
     def loss(self, brain: Brain, obs: Tensor) -> Tensor:
         """Mean squared distance from the Frank-Wolfe step."""
@@ -330,10 +499,10 @@ def measure_step(brain: Brain, obs: Tensor, points: Tensor, origin: Tensor) -> T
 
 @final
 @dataclass(frozen=True, slots=True)
-class Hull(Described):
-    """Execute the point of the hull itself."""
+class Mix(Described):
+    """Execute the mixture itself, a point of the hull."""
 
-    name: ClassVar[str] = "hull"
+    name: ClassVar[str] = "mix"
     single: ClassVar[bool] = False
 
     def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Rows:

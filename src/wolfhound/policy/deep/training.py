@@ -1,33 +1,238 @@
-"""Training: transitions that are kept, updates of the networks from them, and the loop that acts and learns.
+"""Training: its settings, logs, transitions that are kept, updates from them, the loop that acts and learns.
 
-Twin critics move towards their targets, the actor by its rule. Knows no files.
+Twin critics move towards their targets, the actor by its rule. Names of settings are those of
+Stable-Baselines3 where it has one. Agents are saved elsewhere.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import copy
+import csv
+import importlib
 import math
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.atoms import norms
-from wolfhound.core import Status, Vector
-from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import HullPoints, Rows
-from wolfhound.policy.deep.networks import Actor, Critic, CriticFeatures, Tensor, follow, nn, to_tensor, torch
-from wolfhound.policy.deep.rules import Brain, Execution, Rule, SubsetsOf
-from wolfhound.policy.deep.settings import Settings, Training, TrainingCallback
+from wolfhound.core.contracts import Status, Vector
+from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.validate import count, ids, number, require, within
+from wolfhound.core.validate import path as checked_path
+from wolfhound.data.atoms import norms
+from wolfhound.data.store import Stored
+from wolfhound.policy.actions import ActionSet, HullPoints, Rows
+from wolfhound.policy.deep.rules import (
+    Actor,
+    Brain,
+    Critic,
+    CriticFeatures,
+    Execution,
+    Rule,
+    SubsetsOf,
+    Tensor,
+    follow,
+    nn,
+    to_tensor,
+    torch,
+)
 from wolfhound.policy.deep.worlds import Turn, World
-from wolfhound.stopwatch import time_solving
-from wolfhound.store import Stored
-from wolfhound.validate import count, ids, require
+
+# ---------------------------------------------------------------- settings and progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How an agent is trained.
+
+    Parameters
+    ----------
+    learning_rate
+        Of Adam, for actor and critics.
+    buffer_size
+        Transitions kept for replay.
+    learning_starts
+        Transitions that are collected at random before the first update.
+    batch_size
+        Transitions per update.
+    tau
+        Share by which the slow networks follow, at every update of the actor.
+    gamma
+        Discount.
+    train_freq, gradient_steps
+        After every `train_freq` transitions come `gradient_steps` updates. A
+        batched environment makes B transitions at a time.
+    policy_delay
+        Updates of the critics per update of the actor.
+    hidden
+        Width of the networks.
+    seed
+        Of everything: the first weights, the environment, exploration, replay.
+    audit_every
+        Updates between audits, in which a few directions are also answered by an
+        exact scan to measure the gap ratio of the oracle; 0: none.
+
+    Examples
+    --------
+    >>> Settings(gamma=1.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: `gamma` must be in [0, 1). Got 1.5.
+    """
+
+    learning_rate: float = 1e-3
+    buffer_size: int = 40_000
+    learning_starts: int = 800
+    batch_size: int = 128
+    tau: float = 0.02
+    gamma: float = 0.9
+    train_freq: int = 16
+    gradient_steps: int = 4
+    policy_delay: int = 2
+    hidden: int = 128
+    seed: int = 0
+    audit_every: int = 0
+
+    def __post_init__(self) -> None:
+        within(self.gamma, "gamma", "[0, 1)")
+        within(self.tau, "tau", "(0, 1]")
+        rate = number(self.learning_rate, "learning_rate", low=0.0, strict=True)
+        require(rate < math.inf, "learning_rate", "finite", rate)
+        for name in ("buffer_size", "batch_size", "train_freq", "gradient_steps", "policy_delay", "hidden"):
+            count(getattr(self, name), name, low=1)
+        for name in ("learning_starts", "seed", "audit_every"):
+            count(getattr(self, name), name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How far a training run is.
+
+    Attributes
+    ----------
+    timesteps : int
+        Transitions made.
+    episodes : int
+        Episodes that are over.
+    mean_return : float
+        Mean undiscounted return of the last 100 of them, exploring; nan before the first.
+    eval_return : float
+        Mean undiscounted return of the last evaluation, without exploration; nan before the first.
+    updates : int
+        Updates of the critics.
+    critic_loss, actor_loss : float
+        Of the last update; nan before the first.
+    ms_per_update : float
+        Mean; nan before the first.
+    scored : int
+        Atoms scored to decide and to learn: along the critic, for projections, as
+        neighbours.
+    ratio_mean, ratio_p5 : float
+        Of the audited gap ratios, where the gap is positive and not next to nothing;
+        nan without audits.
+    """
+
+    timesteps: int = 0
+    episodes: int = 0
+    mean_return: float = math.nan
+    eval_return: float = math.nan
+    updates: int = 0
+    critic_loss: float = math.nan
+    actor_loss: float = math.nan
+    ms_per_update: float = math.nan
+    scored: int = 0
+    ratio_mean: float = math.nan
+    ratio_p5: float = math.nan
+
+
+TrainingCallback: TypeAlias = Callable[[Training], bool | None]
+"""Told how far training is; True stops it."""
+
+
+# ---------------------------------------------------------------- logs
+
+COLUMNS = [field.name for field in fields(Training)]
+
+SCALARS = {
+    "rollout/ep_rew_mean": "mean_return",
+    "rollout/episodes": "episodes",
+    "eval/mean_reward": "eval_return",
+    "train/critic_loss": "critic_loss",
+    "train/actor_loss": "actor_loss",
+    "train/n_updates": "updates",
+    "time/ms_per_update": "ms_per_update",
+    "oracle/scored": "scored",
+    "oracle/ratio_mean": "ratio_mean",
+    "oracle/ratio_p5": "ratio_p5",
+}
+"""Names in TensorBoard, those of Stable-Baselines3 where it has one, and what they show."""
+
+
+@contextlib.contextmanager
+def open_log(path: str | os.PathLike[str], interval: int) -> Iterator[TrainingCallback]:
+    """Write a row of the training to a CSV file every `interval` transitions; goes on with an old one."""
+    with open(checked_path(path, "log"), "a+", newline="", encoding="utf-8") as stream:
+        stream.seek(0)
+        head = next(csv.reader(stream), None)
+        rule = "a new file, or a log with the columns of this version"
+        require(head in (None, COLUMNS), "log", rule, f"other columns in {os.fspath(path)}")
+        stream.seek(0, os.SEEK_END)
+        writer = csv.writer(stream)
+        if head is None:
+            writer.writerow(COLUMNS)
+
+        def write(training: Training) -> None:
+            writer.writerow(astuple(training))
+            stream.flush()  # what is written can be read while training goes on
+
+        yield every(interval, write)
+
+
+@contextlib.contextmanager
+def open_tensorboard(folder: str | os.PathLike[str], interval: int) -> Iterator[TrainingCallback]:
+    """Write the numbers of the training for TensorBoard every `interval` transitions.
+
+    Needs ``wolfhound[tensorboard]``.
+    """
+    where = checked_path(folder, "tensorboard")
+    try:
+        writer: Any = importlib.import_module("torch.utils.tensorboard").SummaryWriter(str(where))
+    except ImportError as error:
+        what = 'install it with: pip install "wolfhound[tensorboard]"'
+        raise ImportError(f"`tensorboard` needs the package tensorboard; {what}.") from error
+
+    def write(training: Training) -> None:
+        for name, field in SCALARS.items():
+            value = getattr(training, field)
+            if math.isfinite(value):
+                writer.add_scalar(name, value, training.timesteps)
+        writer.flush()
+
+    with contextlib.closing(writer):
+        yield every(interval, write)
+
+
+def every(interval: int, tell: Callable[[Training], None]) -> TrainingCallback:
+    """Tell at once, and then whenever another `interval` transitions are made."""
+    due = 0
+
+    def hear(training: Training) -> None:
+        nonlocal due
+        if training.timesteps >= due:
+            due = training.timesteps - training.timesteps % interval + interval
+            tell(training)
+
+    return hear
+
+
+# ---------------------------------------------------------------- replay, updates, the loop
 
 AUDITED = 8
 """Directions per audit: an exact scan of them costs little beside an update."""
@@ -290,7 +495,7 @@ class Trainer:
             critic_loss=learner.critic_loss,
             actor_loss=learner.actor_loss,
             ms_per_update=1e3 * learner.seconds / learner.updates if learner.updates else math.nan,
-            scored=learner.brain.scored,
+            scored=learner.brain.work[0],
             ratio_mean=float(ratios.mean()) if len(ratios) else math.nan,
             ratio_p5=float(np.quantile(ratios, 0.05)) if len(ratios) else math.nan,
         )

@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core import Vector
-from wolfhound.policy.answers import Rows
-from wolfhound.validate import count, describe, require
+from wolfhound.core.contracts import Vector
+from wolfhound.core.validate import count, describe, require
+from wolfhound.policy.actions import Rows
 
 Mask: TypeAlias = NDArray[np.bool_]
 
@@ -278,7 +278,10 @@ def evaluate(policy: PolicyLike, env: Env, *, episodes: int = 64, seed: int = 0)
     >>> evaluate(lambda obs: (obs[:, 2] > 0.0).astype(int), cart, episodes=3).shape
     (3,)
     """
-    act = _as_function(policy)
+    predict = getattr(policy, "predict", None)
+    if not callable(policy) and not callable(predict):
+        raise TypeError(f"`policy` must be a function of observations, or an agent. Got {describe(policy)}.")
+    act: Policy = policy if callable(policy) else lambda obs: predict(obs)[0]  # type: ignore[misc]
     world = as_world(env)
     wanted = count(episodes, "episodes", low=1)
     left = wanted // world.size + (np.arange(world.size) < wanted % world.size)
@@ -294,12 +297,3 @@ def evaluate(policy: PolicyLike, env: Env, *, episodes: int = 64, seed: int = 0)
         if not left.any():
             return np.array(found)
         obs = world.reset() if turn.ahead is None else turn.ahead
-
-
-def _as_function(policy: PolicyLike) -> Policy:
-    if callable(policy):
-        return policy
-    if not callable(getattr(policy, "predict", None)):
-        raise TypeError(f"`policy` must be a function of observations, or an agent. Got {describe(policy)}.")
-    predict = policy.predict
-    return lambda obs: predict(obs)[0]

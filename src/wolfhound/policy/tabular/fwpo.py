@@ -7,22 +7,326 @@ driver; stopping, time and the trace are its affair.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import InitVar, dataclass, field
+from typing import NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from wolfhound import validate
-from wolfhound.atoms import fingerprint
-from wolfhound.policy.actions import ActionSet
-from wolfhound.policy.answers import HullPoints
-from wolfhound.policy.tabular.acmdp import ACMDP
+from wolfhound.core import validate
+from wolfhound.core.contracts import Ids, Status, Vector
+from wolfhound.core.rounding import UNIT, is_rounding
+from wolfhound.data.atoms import fingerprint
+from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Subset, gather
+from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
 from wolfhound.policy.tabular.result import TabularResult
-from wolfhound.policy.tabular.search import PolicySearch, PolicyState, make_start
-from wolfhound.policy.tabular.steps import PerState, PolicyStep
-from wolfhound.result import Trace
-from wolfhound.solve import Limits, drive
+from wolfhound.policy.tabular.steps import PerState, PolicyMove, PolicyStep
+from wolfhound.solve.driver import Limits, drive
+from wolfhound.solve.result import Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PolicyState:
+    """A `Progress` with its policy: f is -J. A callback may keep it.
+
+    Attributes
+    ----------
+    t : int
+        Steps taken.
+    here : Evaluation
+        The policy and its worth.
+    gaps : (S,)
+        ghat of the last query, at this policy; inf before the first.
+    bounds : (S,)
+        Proved upper bounds on the gaps g, inf where there are none.
+    measure : float
+        sqrt(sum g^2), proved where all bounds are finite; else ghat / ratio stands for g in
+        states with an answer, and the wanted gap in states with none.
+    lower : float
+        Minus a proved upper bound on the best J, -inf if none.
+    kind : str
+        "start", "forward", or "confirm" if a pass answered states in the oracle's place.
+    """
+
+    t: int
+    here: Evaluation
+    gaps: Vector
+    bounds: Vector
+    measure: float = math.nan
+    lower: float = -math.inf
+    passes: float = 0.0
+    scored: int = 0
+    ratio: float = math.nan
+    slack: float = math.inf
+    kind: str = "start"
+    end: Status | None = None
+
+    @property
+    def value(self) -> float:
+        """Proved upper bound on -J."""
+        return self.here.error - self.here.score
+
+    @property
+    def gap(self) -> float:
+        """``value - lower``: how far from the optimum this can be."""
+        return self.value - self.lower
+
+
+# ---------------------------------------------------------------- a policy as shares of atoms
+
+
+@final
+class Shares:
+    """A policy as shares of atoms, step by step: weights are made when asked for."""
+
+    def __init__(self, first: HullPoints) -> None:
+        self.policy = first.points
+        self._first = first
+        self._ids: list[Ids] = []
+        self._alphas: list[Vector] = []
+
+    def add(self, ids: Ids, alphas: Vector) -> None:
+        """Note a step towards these atoms."""
+        self._ids.append(ids)
+        self._alphas.append(alphas)
+
+    def at(self, t: int) -> tuple[Ids, Vector]:
+        """(S, k) atoms and weights after t steps, by decreasing weight, padded with -1 and 0."""
+        columns = [self._first.ids, *(ids[:, None] for ids in self._ids[:t])]
+        shares = np.stack([np.ones(len(self.policy)), *self._alphas[:t]], axis=1)
+        # Share of a step that later ones leave: the product of what they keep.
+        later = np.ones_like(shares)
+        later[:, :-1] = np.cumprod(1.0 - shares[:, :0:-1], axis=1)[:, ::-1]
+        shares *= later
+        weights = np.concatenate([self._first.weights * shares[:, :1], shares[:, 1:]], axis=1)
+        return _merge(np.concatenate(columns, axis=1), weights)
+
+
+def _merge(ids: Ids, weights: Vector) -> tuple[Ids, Vector]:
+    """Each atom once per row, by decreasing weight; none of weight 0."""
+    rows = []
+    for mine, shares in zip(ids, weights, strict=True):
+        unique, place = np.unique(mine[shares > 0.0], return_inverse=True)
+        total = np.bincount(place, shares[shares > 0.0], minlength=len(unique))
+        order = np.argsort(-total, kind="stable")
+        rows.append((unique[order], total[order]))
+    wide = max(len(unique) for unique, _ in rows)
+    out, shares = np.full((len(rows), wide), -1, np.int64), np.zeros((len(rows), wide))
+    for s, (unique, total) in enumerate(rows):
+        out[s, : len(unique)], shares[s, : len(unique)] = unique, total
+    return out, shares
+
+
+def make_start(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.random.Generator) -> Shares:
+    """The first policy: a random atom per state, given atoms, or given mixtures."""
+    if isinstance(start, HullPoints):
+        shape, got = (acmdp.states, acmdp.dim), start.points.shape
+        validate.require(got == shape, "start", f"points of shape {shape}", f"shape {got}")
+        return Shares(start)
+    ids = acmdp.random_ids(rng) if start is None else validate.array(start, "start", "ids or HullPoints")
+    points = acmdp.atoms_of(ids, "start")
+    mine = ids.astype(np.int64)[:, None]
+    for s, part in enumerate(acmdp.subsets or ()):
+        own = bool(part.has(mine[s])[0])
+        validate.require(own, "start", "atoms of the states' own sets", f"atom {mine[s, 0]} in state {s}")
+    return Shares(HullPoints(points=points, ids=mine, weights=np.ones((acmdp.states, 1))))
+
+
+# ---------------------------------------------------------------- the loop
+
+
+class _Answer(NamedTuple):
+    """What was found at a policy; `measure` is that of `PolicyState`, `gaps` are >= 0."""
+
+    move: PolicyMove
+    ids: Ids
+    bounds: Vector
+    proved: NDArray[np.bool_]
+    slack: float
+    measure: float
+    gaps: Vector
+
+    @property
+    def ratio(self) -> float:
+        """Mean share of the gap that was found, where the true gap is known and positive."""
+        known = self.proved & (self.bounds > 4.0 * self.slack)
+        return float((self.gaps[known] / self.bounds[known]).mean()) if known.any() else math.nan
+
+
+@final
+@dataclass(slots=True, kw_only=True)
+class PolicySearch:
+    """One run: asks, measures, steps. Its goals are known after the first query.
+
+    Every state has a wanted gap. An answer with less than its share `ratio` leaves the state in
+    doubt; when the states in doubt hold half of the squared wanted gaps, one exact pass answers
+    for all, and each then wants half of what the pass has proved. So no state waits for the others.
+    """
+
+    acmdp: ACMDP
+    actions: ActionSet  # whom to ask
+    exact: ActionSet | None  # answers where states are in doubt; None: nobody; all want atol / sqrt|S|
+    step: PolicyStep
+    rtol: float
+    wanted: InitVar[float | None]  # `atol` of `sfwpo`
+    ratio: float = 1.0
+    insist: bool = False
+    atol: float = math.nan
+    goal: float = math.nan
+    gaps_wanted: Vector = field(init=False)
+    passes: float = 0.0
+    scored: int = 0
+
+    def __post_init__(self, wanted: float | None) -> None:
+        validate.kind(self.step, "step", "a step such as PerState()", "promise")
+        self.atol = math.nan if wanted is None else validate.number(wanted, "atol", low=0.0)
+        self.rtol = validate.number(self.rtol, "rtol", low=0.0)
+        self.gaps_wanted = np.full(self.acmdp.states, self._least)
+
+    def states(self, shares: Shares) -> Iterator[PolicyState]:
+        """Yield the start, then the state of every policy once it was measured."""
+        here = self.acmdp.evaluate(shares.policy)
+        unknown = np.full(self.acmdp.states, np.inf)
+        yield PolicyState(t=0, here=here, gaps=unknown, bounds=unknown)
+        estimate, lower = 0.0, -math.inf
+        for t in itertools.count():
+            answer, kind = self._find_move(here)
+            lower = max(lower, self._prove_lower(here, answer))
+            slack = 2.0 * (here.error + answer.slack / (1.0 - self.acmdp.gamma))
+            end = self._end(here.error - here.score - lower, slack, answer)
+            yield PolicyState(
+                t=t,
+                here=here,
+                gaps=answer.move.gaps,
+                bounds=answer.bounds,
+                measure=answer.measure,
+                lower=lower,
+                passes=self.passes,
+                scored=self.scored,
+                ratio=answer.ratio,
+                slack=slack,
+                kind=kind,
+                end=end,
+            )
+            if end is not None or not (answer.move.gaps > 0.0).any():
+                return
+            alphas, estimate = self.step(self.acmdp, answer.move, estimate)
+            shares.add(answer.ids, alphas)
+            here = self.acmdp.evaluate(answer.move.after(alphas))
+
+    def _find_move(self, here: Evaluation) -> tuple[_Answer, str]:
+        """Ask; where enough is in doubt, ask the exact one for all that is not proved."""
+        found = self._ask(self.actions, here, np.arange(self.acmdp.states))
+        answer = self._weigh(here, found)
+        if math.isnan(self.goal):
+            self._set_goals(answer)
+        if self.exact is None or not self._is_doubtful(answer):
+            return answer, "forward"
+        open_ = np.flatnonzero(~answer.proved)
+        sure = self._ask(self.exact, here, open_)
+        self.actions.winners.remember(sure.ids, sure.rows)  # what the oracle missed it would miss again
+        for name in ("rows", "ids", "bounds"):
+            getattr(found, name)[open_] = getattr(sure, name)
+        answer = self._weigh(here, found)
+        self.gaps_wanted[open_] = np.maximum(0.5 * answer.bounds[open_], self._least)
+        return answer, "confirm"
+
+    def _set_goals(self, answer: _Answer) -> None:
+        """Make the goals relative to the first query."""
+        if math.isnan(self.atol):
+            self.atol = self.rtol * answer.measure
+        promised = np.where(answer.proved, answer.bounds, answer.gaps / self.ratio)
+        self.goal = self.rtol * self._above(promised)
+        self.gaps_wanted = np.full(self.acmdp.states, self._least)
+        if self.exact is not None:
+            self.gaps_wanted = np.maximum(self.gaps_wanted, promised)
+
+    def _is_doubtful(self, answer: _Answer) -> bool:
+        """Whether the states whose answer is too poor hold half of what is wanted."""
+        squares = np.where(answer.proved, 0.0, np.square(self.gaps_wanted))
+        poor = (answer.gaps < self.ratio * self.gaps_wanted) | (answer.gaps <= 0.0)
+        poor &= ~answer.proved
+        return bool(poor.any() and squares[poor].sum() >= 0.5 * squares.sum())
+
+    @property
+    def _least(self) -> float:
+        """The gap below which a state is in Case 1."""
+        return 0.0 if math.isnan(self.atol) else self.atol / math.sqrt(self.acmdp.states)
+
+    def _ask(self, actions: ActionSet, here: Evaluation, states: Ids) -> Chosen:
+        """One query for each of these states; the answers are fresh arrays."""
+        gradients = here.gradients[states]
+        scores = np.einsum("ij,ij->i", gradients, here.policy[states])
+        floors = scores + self.ratio * self.gaps_wanted[states] if self.insist else None
+        # States that are asked for together, and their actions.
+        every = np.arange(len(states))
+        batches: list[tuple[Ids, Subset | None]] = [(every, None)]
+        if self.acmdp.subsets is not None:
+            batches = [(every[i : i + 1], self.acmdp.subsets[s]) for i, s in enumerate(states)]
+        chosen = gather(
+            [
+                actions.argmax(gradients[at], thresholds=None if floors is None else floors[at], subset=part)
+                for at, part in batches
+            ],
+            [at for at, _ in batches],
+        )
+        self.passes += chosen.passes
+        self.scored += chosen.scored
+        return chosen
+
+    def _weigh(self, here: Evaluation, found: Chosen) -> _Answer:
+        """Gaps, their bounds and their measure."""
+        move = PolicyMove.towards(here, found.rows)
+        gaps = np.maximum(move.gaps, 0.0)
+        bounds = found.bounds - np.einsum("ij,ij->i", here.gradients, here.policy)
+        proved, bounds = np.isfinite(bounds), np.maximum(bounds, gaps)
+        wanted = self.gaps_wanted
+        promised = np.where(gaps >= self.ratio * wanted, gaps / self.ratio, wanted)
+        sizes = np.sqrt(np.square(here.gradients).sum(axis=1).max())
+        lengths = np.square(found.rows).sum(axis=1).max(), np.square(here.policy).sum(axis=1).max()
+        return _Answer(
+            move=move,
+            ids=found.ids,
+            bounds=bounds,
+            proved=proved,
+            gaps=gaps,
+            slack=float(8.0 * (self.acmdp.dim + 8) * UNIT * sizes * np.sqrt(max(lengths))),
+            measure=float(np.sqrt(np.square(np.where(proved, bounds, promised)).sum())),
+        )
+
+    # ------------------------------------------------------------ what it proves
+
+    def _prove_lower(self, here: Evaluation, answer: _Answer) -> float:
+        """Minus an upper bound on J*, by one step of value iteration from V.
+
+        For any V, ``T V <= V + e`` gives ``V* <= T V + gamma/(1 - gamma) max e``. Where Q is concave,
+        ``T V <= V + residual + g``.
+        """
+        if not (self.acmdp.concave and answer.proved.all()):
+            return -math.inf
+        return -(here.score + self._above(here.residual + answer.bounds + answer.slack) + here.error)
+
+    def _above(self, gaps: Vector) -> float:
+        """How far J* can be above J: ``sum_s mu g + gamma/(1 - gamma) max g``."""
+        gamma = self.acmdp.gamma
+        return float(self.acmdp.start @ gaps) + gamma / (1.0 - gamma) * max(float(gaps.max()), 0.0)
+
+    def _end(self, gap: float, slack: float, answer: _Answer) -> Status | None:
+        """Why the run is over, if it is."""
+        proved = bool(answer.proved.all())
+        reasons = (
+            (Status.GAP_REACHED, gap <= self.goal),
+            (Status.ROUNDING, is_rounding(gap, slack)),
+            (Status.FINISHED, proved and answer.measure <= self.atol),
+            (Status.NOT_FOUND, bool((answer.move.gaps < self.ratio * self._least).all()) and not proved),
+        )
+        return next((status for status, holds in reasons if holds), None)
+
+
+# ---------------------------------------------------------------- the door
 
 Callback = Callable[[PolicyState], bool | None]
 

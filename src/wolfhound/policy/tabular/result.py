@@ -10,15 +10,14 @@ from os import PathLike
 
 import numpy as np
 
-from wolfhound._brief import known
-from wolfhound.atoms import Fingerprint
-from wolfhound.codec import FINITE, WEIGHTS, Array, Codec, Scalar
-from wolfhound.core import AtomsLike, Ids, Status, Vector
-from wolfhound.markup import Field, Grid, HasSummary, Mixture, Summary, pick
-from wolfhound.result import LISTED, TRACE, Trace, picture_trace, tell_trace
-from wolfhound.rounding import norm
-from wolfhound.text import cost_text, seconds_text
-from wolfhound.validate import require
+from wolfhound.core.contracts import AtomsLike, Ids, Status, Vector
+from wolfhound.core.rounding import norm
+from wolfhound.core.text import cost_text, finite_text, seconds_text
+from wolfhound.core.validate import require
+from wolfhound.data.atoms import Fingerprint
+from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Scalar
+from wolfhound.show.markup import Field, Grid, HasSummary, Mixture, Summary, pick
+from wolfhound.solve.result import LISTED, TRACE, Trace, picture_trace, tell_trace
 
 _TOP = 4  # atoms of a state that a table shows
 
@@ -136,13 +135,20 @@ class TabularResult(HasSummary):
         if np.isfinite(self.gaps).all():
             root = norm(self.gaps)
             gaps = f"largest {self.gaps.max():.3g}, root of squares {root:.3g}"
-        gap = known(self.gap)
+        gap = finite_text(self.gap)
         fields = (
             Field("J", f"{self.score:.9g}", {"J": self.score}, ("J", f"{self.score:.6g}")),
-            Field("upper", known(self.upper, ".9g"), {"upper": self.upper}),
-            Field("gap", f"{gap} (goal {known(self.goal)})", pick(self, "gap", "goal"), ("proved gap", gap)),
+            Field("upper", finite_text(self.upper, ".9g"), {"upper": self.upper}),
             Field(
-                "gaps", f"{gaps} (goal {known(self.atol)}), {proved}", {"gap_norm": root, "atol": self.atol}
+                "gap",
+                f"{gap} (goal {finite_text(self.goal)})",
+                pick(self, "gap", "goal"),
+                ("proved gap", gap),
+            ),
+            Field(
+                "gaps",
+                f"{gaps} (goal {finite_text(self.atol)}), {proved}",
+                {"gap_norm": root, "atol": self.atol},
             ),
             Field(
                 "cost",
@@ -172,7 +178,7 @@ class TabularResult(HasSummary):
     def _list_states(self) -> Grid:
         rows = []
         for state, each in enumerate(self._mixtures(LISTED)):
-            numbers = f"{self.values[state]:.6g}", known(self.gaps[state], ".2g"), f"{len(each)}"
+            numbers = f"{self.values[state]:.6g}", finite_text(self.gaps[state], ".2g"), f"{len(each)}"
             rows.append((f"{state}", *numbers, each[:_TOP]))
         headings = ("state", "V(s)", "gap", "atoms", "largest weights")
 

@@ -1,0 +1,557 @@
+"""The atoms: rows in memory, in files, joined or mapped, after an edit or scaled, and passes over them.
+
+Knows how rows are stored and read; must not know what a query or an objective
+is. Every `blocks` gives read-only arrays, so that one specialisation of a
+compiled kernel serves them all and nobody writes into a caller's array.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeGuard, cast, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import gamma
+from wolfhound.core.threads import map_ordered
+from wolfhound.core.validate import count, function, kind, require, require_exact
+from wolfhound.core.validate import ids as checked_ids
+from wolfhound.data.encoding import EncodingPlan, Missing, TableAtoms, encode_source, read_parts
+from wolfhound.data.files import (
+    ArrayAtoms,
+    FileAtoms,
+    KeptAtoms,
+    find_mapped_file,
+    lock,
+    read_ahead,
+    summary,
+    table,
+    valid_ids,
+    widen,
+)
+from wolfhound.data.fingerprints import Fingerprint, PartPrint, print_rows
+from wolfhound.data.table_files import open_table
+from wolfhound.data.tables import find_frame
+
+__all__ = ["ArrayAtoms", "ConcatAtoms", "FileAtoms", "Fingerprint", "KeptAtoms", "MappedAtoms", "PartPrint"]
+__all__ += ["as_atoms", "block_rows", "check_finite", "diameter_bound", "fingerprint", "finite_rows", "norms"]
+__all__ += ["widen"]
+
+
+@final
+class ConcatAtoms:
+    """Several sets of atoms, one after the other; ids run through.
+
+    The dtype is the widest of the parts. A block never spans two parts; those in
+    files are read one block ahead, from one file to the next too. Parts that are
+    themselves joined are taken apart.
+
+    Parameters
+    ----------
+    parts
+        Atoms, arrays or paths of equal dimension d.
+    """
+
+    __slots__ = ("_starts", "parts")
+
+    def __init__(self, parts: Sequence[AtomsLike]) -> None:
+        kind(parts, "parts", "a list of atoms, arrays or paths", list, tuple)
+        require(len(parts) > 0, "parts", "at least one set of atoms", "none")
+        flat = [atoms for part in parts for atoms in _parts(as_atoms(part))]
+        dims = sorted({part.shape[1] for part in flat})
+        require(len(dims) == 1, "parts", "atoms of equal dimension", f"dimensions {dims}")
+        self.parts: tuple[Atoms, ...] = tuple(flat)
+        self._starts: Ids = np.cumsum([0, *(part.shape[0] for part in flat)], dtype=np.int64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d)."""
+        return int(self._starts[-1]), self.parts[0].shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        return np.result_type(*(part.dtype for part in self.parts))
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these ids, a fresh C-ordered array."""
+        ids = valid_ids(ids, self.shape[0])
+        owner = np.searchsorted(self._starts, ids, side="right") - 1
+        out = np.empty((len(ids), self.shape[1]), self.dtype)
+        for p in np.unique(owner):
+            mine = owner == p
+            out[mine] = self.parts[p].take(ids[mine] - self._starts[p])
+        return out
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, read-only block) over all rows once, in order."""
+        in_files = any(isinstance(part, FileAtoms) for part in self.parts)
+        return read_ahead(self._jobs(rows)) if in_files else (job() for job in self._jobs(rows))
+
+    def _jobs(self, rows: int) -> Iterator[Callable[[], tuple[int, Matrix]]]:
+        """Yield a function for each block: of files it reads, of others it has what was read."""
+        for start, part in zip(self._starts.tolist(), self.parts, strict=False):
+            if isinstance(part, FileAtoms):
+                for job in part.jobs(rows, start):
+                    yield partial(self._convert, job)
+            else:
+                for first, block in part.blocks(rows):
+                    yield partial(self._convert, partial(tuple, [start + first, block]))
+
+    def _convert(self, job: Callable[[], tuple[int, Matrix]]) -> tuple[int, Matrix]:
+        first, block = job()
+        return first, lock(block.astype(self.dtype, copy=False))
+
+    def __repr__(self) -> str:
+        """Shape, dtype and number of parts."""
+        return summary(self, f"{len(self.parts)} parts")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class MappedAtoms:
+    """Atoms mapped by a function, block by block, each time they are read.
+
+    Parameters
+    ----------
+    atoms
+        What is mapped.
+    fn
+        Pure function of r rows to an (r, dim) array, row by row: what a row
+        becomes must not depend on the rows beside it, or a proof holds only up
+        to that difference. To be pickled it must be a module-level function.
+    dim
+        Dimension of the mapped atoms.
+    dtype
+        float32 or float64.
+    """
+
+    atoms: Atoms
+    fn: Callable[[Matrix], NDArray[Any]]
+    dim: int
+    dtype: np.dtype[Any] = np.dtype(np.float64)  # noqa: RUF009 - immutable
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "atoms", as_atoms(self.atoms))
+        function(self.fn, "fn", "a function of rows")
+        count(self.dim, "dim", low=1)
+        with contextlib.suppress(TypeError):  # what is no dtype is refused below
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        require(self.dtype in (np.float32, np.float64), "dtype", "float32 or float64", self.dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, dim)."""
+        return self.atoms.shape[0], self.dim
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the mapped rows of these ids, a fresh C-ordered array."""
+        return np.array(self._map(self.atoms.take(ids)), order="C")
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first id, read-only block) over all rows once, in order."""
+        for first, block in self.atoms.blocks(rows):
+            yield first, lock(self._map(block)[:])
+
+    def _map(self, rows: Matrix) -> Matrix:
+        found = np.asarray(self.fn(rows))
+        require_exact(found, "fn")
+        out = np.ascontiguousarray(found, self.dtype)
+        require(out.shape == (len(rows), self.dim), "fn", f"a map to {self.dim} columns", out.shape)
+        return out
+
+
+def _parts(atoms: Atoms) -> tuple[Atoms, ...]:
+    return atoms.parts if isinstance(atoms, ConcatAtoms) else (atoms,)
+
+
+# ---------------------------------------------------------------- whatever the caller has
+
+
+def as_atoms(value: AtomsLike, name: str = "atoms") -> Atoms:
+    """Return atoms from atoms, an array, a table, a path, or a list of these.
+
+    A frame of pandas or polars, a table of Arrow or a structured array becomes atoms as `encode`
+    has it; missing values are refused here, where nothing could say which rows were left out.
+    A memory map of a file becomes `FileAtoms`: mapped pages count as resident
+    memory. A list of paths, atoms or 2-D arrays becomes `ConcatAtoms`; files stay
+    on disk unless all of them together are small.
+
+    Parameters
+    ----------
+    value
+        What the caller has.
+    name
+        What the caller calls it, for error messages.
+
+    Examples
+    --------
+    >>> as_atoms(np.zeros((3, 2), np.float32))
+    ArrayAtoms(3 x 2, float32)
+    """
+    if type(value) is np.ndarray and value.dtype.names is None:
+        return ArrayAtoms(table(value, name))
+    if _is_atoms(value):
+        return _name_columns(value) if isinstance(value, TableAtoms) and value.ids is None else value
+    source = find_frame(value)
+    if source is not None:
+        return _name_columns(encode_source(source, EncodingPlan(missing=Missing.ERROR, called=name)))
+    if isinstance(value, (str, os.PathLike)):
+        return join(read_parts([open_table(value)]))
+    if isinstance(value, (list, tuple)) and value and all(map(_is_part, value)):
+        paths = all(isinstance(part, (str, os.PathLike)) for part in value)
+        return join(read_parts(map(open_table, cast(Any, value)))) if paths else ConcatAtoms(value)
+    mapped = find_mapped_file(value) if isinstance(value, np.memmap) else None
+    return mapped or ArrayAtoms(table(value, name))
+
+
+def _name_columns(coded: TableAtoms) -> Atoms:
+    """Return the rows of a table; those in memory know their columns, so that others can be compared."""
+    atoms = coded.atoms
+    return ArrayAtoms(atoms.rows, coded.names) if isinstance(atoms, ArrayAtoms) else atoms
+
+
+def _is_atoms(value: object) -> TypeGuard[Atoms]:
+    return callable(getattr(value, "blocks", None)) and callable(getattr(value, "take", None))
+
+
+def _is_part(value: object) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim == 2
+    return isinstance(value, (str, os.PathLike)) or _is_atoms(value)
+
+
+def join(parts: Sequence[Atoms]) -> Atoms:
+    """Return the only part, or all of them one after the other."""
+    return parts[0] if len(parts) == 1 else ConcatAtoms(parts)
+
+
+# ---------------------------------------------------------------- passes
+
+
+def block_rows(atoms: Atoms, nbytes: int = 16 << 20) -> int:
+    """Rows per block of a pass: blocks of about `nbytes`, at any thread count.
+
+    Examples
+    --------
+    >>> block_rows(ArrayAtoms(np.zeros((3, 128), np.float32)))
+    32768
+    """
+    return max(1, nbytes // (atoms.shape[1] * atoms.dtype.itemsize))
+
+
+def check_finite(block: Matrix, first: int, name: str = "atoms") -> None:
+    """Raise ValueError if an entry is nan or infinite, naming its row; `first` is the id of the first."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(block.sum()):  # one fast read; a sum that overflows is looked into below
+            return
+    bad = ~np.isfinite(block)
+    if bad.any():
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        where = f"row {first + row}, column {column}"
+        raise ValueError(f"`{name}` must be finite. Got {block[row, column]} in {where}.")
+
+
+def draw_some(n: int, size: int, rng: np.random.Generator) -> Ids:
+    """Return `size` of n ids at random, in order; all, without a draw, if there are no more."""
+    return np.sort(rng.choice(n, size, replace=False).astype(np.int64)) if size < n else np.arange(n)
+
+
+def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:
+    """Take rows, and raise ValueError if one is not finite, naming it."""
+    rows = atoms.take(ids)
+    finite = np.isfinite(rows)
+    if not finite.all():
+        bad = int(np.flatnonzero(~finite.all(axis=1))[0])
+        check_finite(rows[bad : bad + 1], int(ids[bad]))
+    return rows
+
+
+def _lengths(rows: Matrix) -> Vector:
+    """Norms of the rows, rounded up."""
+    up = 1.0 + gamma(rows.shape[1] + 6)  # d products and sums, then at most four more roundings
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    out: Vector = up * np.sqrt(squares)
+    extreme = ~((squares > 2.0**-900) & (squares < np.inf))
+    if extreme.any():  # squares under- or overflow: scale by a power of two
+        exponents = np.frexp(np.abs(rows[extreme]).max(axis=1))[1]
+        scaled = np.ldexp(rows[extreme].astype(np.float64), -exponents[:, None])
+        lengths = up * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        # Only a length of 0 scales back without rounding.
+        out[extreme] = np.nextafter(np.ldexp(lengths, exponents), np.where(lengths > 0.0, np.inf, 0.0))
+    return out
+
+
+def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int, Vector]]:
+    """Yield (first id, work(block)) over one pass, blocks checked to be finite."""
+
+    def check_and_work(task: tuple[int, Matrix]) -> tuple[int, int, Vector]:
+        first, block = task
+        check_finite(block, first)
+        with np.errstate(over="ignore", invalid="ignore"):  # huge atoms: inf is a true bound
+            return first, len(block), work(block)
+
+    for first, rows, value in map_ordered(check_and_work, atoms.blocks(block_rows(atoms))):
+        report_rows(rows)
+        yield first, value
+
+
+def norms(atoms: Atoms) -> Vector:
+    """(n,) norms of the atoms, proved upper bounds to float64 rounding; one pass.
+
+    Examples
+    --------
+    >>> norms(ArrayAtoms([[3.0, 4.0]])).round(12)
+    array([5.])
+    """
+    out = np.empty(atoms.shape[0])
+    for first, lengths in _each(atoms, _lengths):
+        out[first : first + len(lengths)] = lengths
+    return out
+
+
+def diameter_bound(atoms: Atoms) -> float:
+    """Proved upper bound on the diameter of the hull; two passes.
+
+    ``2 max |s_i - m|`` with m the mean of the atoms: by the triangle inequality
+    a bound for any m, so the rounding of m does no harm, and at most twice too
+    large for m in the hull.
+
+    Examples
+    --------
+    >>> round(diameter_bound(ArrayAtoms([[0.0, 0.0], [3.0, 4.0]])), 12)
+    5.0
+    """
+    mean = np.zeros(atoms.shape[1])
+    for _, total in _each(atoms, lambda block: block.sum(axis=0, dtype=np.float64)):
+        mean += total / atoms.shape[0]
+    mean[~np.isfinite(mean)] = 0.0
+    far = [lengths.max() for _, lengths in _each(atoms, lambda block: _lengths(block - mean))]
+    return 2.0 * float(max(far))
+
+
+# ---------------------------------------------------------------- fingerprints
+
+
+def fingerprint(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint:
+    """Return one `PartPrint` per part: tells whether two atoms are the same, to the last bit.
+
+    Nothing but a sample of 1,024 rows is read before a digest is looked at; then all rows are,
+    once. The same for the same rows in memory, on disk and in shards, which say their own.
+
+    Parameters
+    ----------
+    atoms
+        What is told.
+    sizes
+        Rows of each part, n in all; default: as the atoms are in parts.
+
+    Examples
+    --------
+    >>> fingerprint(ArrayAtoms([[1.0, 2.0]]))[0].kind
+    (1, 2, 'float64')
+    """
+    if isinstance(atoms, TableAtoms):  # ids are of rows of the table
+        return tuple(part.resize(atoms.report.rows) for part in fingerprint(atoms.atoms))
+    if sizes is not None:
+        return print_rows(atoms, sizes)
+    known: Fingerprint | None = getattr(atoms, "fingerprint", None)
+    return tuple(print_rows(part)[0] for part in _parts(atoms)) if known is None else known
+
+
+# ---------------------------------------------------------------- after an edit
+
+
+_SHOWN = 8
+
+
+def in_files(atoms: Atoms) -> bool:
+    """Whether rows are read from files, all or some."""
+    if isinstance(atoms, (MappedAtoms, KeptAtoms)):
+        return in_files(atoms.atoms)
+    if isinstance(atoms, ConcatAtoms):
+        return any(map(in_files, atoms.parts))
+    return isinstance(atoms, FileAtoms)
+
+
+# ---------------------------------------------------------------- adding
+
+
+def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
+    """Raise ValueError if columns of one name stand at different places: rows are used by place.
+
+    Examples
+    --------
+    >>> check_order(["a", "b"], ["b", "a"], "rows")
+    Traceback (most recent call last):
+    ...
+    ValueError: `rows` must be a table with the columns of the atoms in their order, a, b. Got b, a.
+    """
+    places = {column: place for place, column in enumerate(names)}
+    same = all(places.get(column, place) == place for place, column in enumerate(others))
+    listed, got = (", ".join(each[:_SHOWN]) + ", ..." * (len(each) > _SHOWN) for each in (names, others))
+    require(same, name, f"a table with the columns of the atoms in their order, {listed}", got)
+
+
+def append_rows(atoms: Atoms, rows: AtomsLike) -> Atoms:
+    """Return atoms followed by rows, or by one (d,) vector; their type stays.
+
+    What is in memory, in one array each, becomes one array; all else stays where it is, in parts.
+    Of float64 rows, float32 atoms take only those that float32 holds exactly.
+
+    Examples
+    --------
+    >>> append_rows(ArrayAtoms([[0.0, 1.0]]), [[2.0, 3.0]]).take(np.array([1]))
+    array([[2., 3.]])
+    """
+    one = isinstance(rows, np.ndarray) and rows.ndim == 1
+    added = as_atoms(rows[None] if one else rows, "rows")  # type: ignore[index, call-overload]
+    d = atoms.shape[1]
+    require(added.shape[1] == d, "rows", f"vectors of {d} entries, as the atoms", f"shape {added.shape}")
+    names = _find_names(atoms) or _find_names(added)
+    check_order(_find_names(atoms), _find_names(added), "rows")
+    added = _as_type(added, atoms.dtype)
+    for first, block in added.blocks(block_rows(added)):
+        check_finite(block, first, "rows")
+    if not (isinstance(atoms, ArrayAtoms) and isinstance(added, ArrayAtoms)):
+        return ConcatAtoms([atoms, added])
+    n, whole = atoms.shape[0], np.empty((atoms.shape[0] + added.shape[0], d), atoms.dtype)
+    whole[:n], whole[n:] = atoms.rows, added.rows
+    return ArrayAtoms(whole, names)
+
+
+def _find_names(atoms: Atoms) -> tuple[str, ...]:
+    """Return the columns of a table, where they are known."""
+    names: tuple[str, ...] = getattr(atoms, "names", ())
+    return names
+
+
+def _as_type(added: Atoms, dtype: np.dtype[Any]) -> Atoms:
+    """Return rows that do not widen what they are added to, nor are rounded."""
+    if np.can_cast(added.dtype, dtype):
+        return added
+    if isinstance(added, ArrayAtoms):
+        with np.errstate(over="ignore"):
+            narrow = added.rows.astype(dtype)
+        if np.array_equal(narrow, added.rows, equal_nan=True):
+            return ArrayAtoms(narrow, added.names)
+    rule = f"{dtype}, as the atoms; rows.astype(numpy.{dtype}) rounds them"
+    require(False, "rows", rule, added.dtype)
+    return added
+
+
+# ---------------------------------------------------------------- leaving out
+
+
+def check_removed(atoms: Atoms, ids: Any) -> Ids:
+    """Return the ids that are to go, ascending; ValueError unless some atoms stay."""
+    n = atoms.shape[0]
+    gone = np.sort(checked_ids([ids] if isinstance(ids, (int, np.integer)) else ids, "ids", n))
+    require(len(gone) < n, "ids", f"at most {n - 1} of the {n} atoms: one must stay", f"{len(gone)} ids")
+    return gone
+
+
+def remove_rows(atoms: Atoms, gone: Ids) -> Atoms:
+    """Return atoms without some, whose ids ascend as `check_removed` gives them.
+
+    Rows in memory are copied; of others, which stay where they are, it is known which are left.
+
+    Examples
+    --------
+    >>> remove_rows(ArrayAtoms([[0.0], [1.0], [2.0]]), np.array([1])).take(np.array([1]))
+    array([[2.]])
+    """
+    if not len(gone):
+        return atoms
+    if isinstance(atoms, ArrayAtoms):
+        return ArrayAtoms(np.delete(atoms.rows, gone, axis=0), atoms.names)
+    if isinstance(atoms, ConcatAtoms):
+        ends = np.cumsum([0, *(part.shape[0] for part in atoms.parts)])
+        cuts = np.searchsorted(gone, ends)
+        mine = [gone[a:b] - end for a, b, end in zip(cuts[:-1], cuts[1:], ends, strict=False)]
+        left = [
+            remove_rows(part, each)
+            for part, each in zip(atoms.parts, mine, strict=True)
+            if len(each) < part.shape[0]
+        ]
+        return left[0] if len(left) == 1 else ConcatAtoms(left)
+    if isinstance(atoms, KeptAtoms):
+        return KeptAtoms(atoms.atoms, np.delete(atoms.ids, gone))
+    return KeptAtoms(atoms, np.delete(np.arange(atoms.shape[0]), gone))
+
+
+# ---------------------------------------------------------------- scaled
+
+
+_ROUNDING = 1e-12
+_LARGE = 1e150  # squares of these are still finite, and of their inverses positive
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """x -> (x - shift) * scale, column by column, in float64."""
+
+    shift: Vector
+    scale: Vector
+
+    def __call__(self, rows: Matrix) -> Matrix:
+        """Scale rows."""
+        out: Matrix = (rows - self.shift) * self.scale
+        return out
+
+    def of(self, atoms: Atoms) -> MappedAtoms:
+        """Return the atoms scaled, block by block, in their own precision."""
+        d = len(self.shift)
+        if atoms.shape[1] != d:
+            raise ValueError(f"`target` must have {d} columns, as the atoms. Got {atoms.shape[1]}.")
+        return MappedAtoms(atoms, self, d, atoms.dtype)
+
+    def of_scores(self, scores: Atoms) -> MappedAtoms:
+        """Return gradients of log p after the change of variables."""
+        inverse = Scaling(np.zeros_like(self.shift), 1.0 / self.scale)
+        return MappedAtoms(scores, inverse, len(self.shift), scores.dtype)
+
+
+def unit_variance(atoms: Atoms) -> Scaling:
+    """Return the scaling to mean 0 and variance 1, by one read; a constant column keeps its scale."""
+    mean, squares, done = np.zeros(atoms.shape[1]), np.zeros(atoms.shape[1]), 0
+    extent = np.zeros(atoms.shape[1])
+    for rows, block_mean, block_squares, block_extent in map_ordered(
+        _moments, atoms.blocks(block_rows(atoms))
+    ):
+        extent = np.maximum(extent, np.maximum(block_extent, np.abs(block_mean - mean) if done else 0.0))
+        _check_extent(extent.max(), "at most 1e+150", extent.max() <= _LARGE)
+        # Chan, Golub and LeVeque: sums of squares about the means, so nothing cancels.
+        ahead = block_mean - mean
+        mean += ahead * (rows / (done + rows))
+        squares += block_squares + ahead**2 * (done * rows / (done + rows))
+        done += rows
+        report_rows(rows)
+    varied = extent[extent > _ROUNDING * np.abs(mean)].min(initial=np.inf)
+    _check_extent(varied, "at least 1e-150", varied >= 1.0 / _LARGE)
+    deviation = np.sqrt(squares / done)
+    # Rounding leaves a constant column a deviation of some units of its last place.
+    constant = deviation <= _ROUNDING * np.abs(mean)
+    return Scaling(mean, 1.0 / np.where(constant, 1.0, deviation))
+
+
+def _check_extent(extent: float, rule: str, ok: bool) -> None:
+    require(ok, "atoms", f"of moderate size, with columns that vary by {rule}", f"{extent:g}")
+
+
+def _moments(task: tuple[int, Matrix]) -> tuple[int, Vector, Vector, Vector]:
+    first, block = task
+    check_finite(block, first)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares overflow only where the extent is refused
+        mean = block.mean(axis=0, dtype=np.float64)
+        apart = block - mean
+        extent = np.nan_to_num(np.abs(apart).max(axis=0), nan=np.inf).astype(np.float64)
+        return len(block), mean, (apart**2).sum(axis=0, dtype=np.float64), extent

@@ -1,0 +1,301 @@
+"""Arrays in files, by their endings: read where they lie if they are plain, else loaded or spooled.
+
+What a format is known by is in one function each, which lists the arrays of a file.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wolfhound.core.contracts import Atoms
+from wolfhound.core.validate import require, require_exact
+from wolfhound.data.files import (
+    ArrayAtoms,
+    FileAtoms,
+    Header,
+    check_exists,
+    check_holds,
+    load_npy,
+    name_file,
+    npy_header,
+    say_kind,
+    split_key,
+    spool,
+    table,
+    widen,
+)
+
+_BLOCK = 16 << 20  # bytes that are read at once, about
+_LONGEST = 100_000_000  # bytes of a .safetensors header, as its own library has it
+_SHOWN = 12  # arrays that an error lists
+
+
+class Dataset(NamedTuple):
+    """An array of a file that is open."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    rows: Callable[[slice], NDArray[Any]]  # reads these
+    chunk: int = 1  # rows that are stored, and so best read, together
+    offset: int | None = None  # where its values lie in the file, plain and in C order; None: they do not
+    fault: str = ""  # why it is not read: the file would have us open or run what it names
+
+
+def load_array(text: str) -> NDArray[Any]:
+    """Return an array of a file, loaded: the one that ``file::name`` names, else the only one."""
+    file = check_exists(split_key(text)[0])
+    if file.suffix.lower() == ".npy":
+        return load_npy(file)
+    if file.suffix.lower() == ".npz":
+        return load_npz(text, None)
+    with _open(text, None) as (_, found):
+        return np.ascontiguousarray(found.rows(slice(0, None)))
+
+
+def weigh_rows(text: str) -> int:
+    """Bytes of the rows of an array that need not be loaded."""
+    ending = Path(split_key(text)[0]).suffix.lower()
+    if ending in (".npy", ".npz"):  # packed arrays are always loaded
+        return os.path.getsize(text) if ending == ".npy" else 0
+    with _open(text, 2) as (_, found):
+        return math.prod(found.shape) * found.dtype.itemsize
+
+
+def read_rows(text: str, *, load: bool) -> Atoms:
+    """Return the rows of an array with two axes: loaded, in place or spooled."""
+    ending = Path(split_key(text)[0]).suffix.lower()
+    if ending == ".npz":
+        return ArrayAtoms(table(load_npz(text, 2), text))
+    if ending == ".npy":
+        return ArrayAtoms(table(load_npy(Path(text)), text)) if load else FileAtoms(text)
+    with _open(text, 2) as (where, found):
+        n, d = found.shape
+        require(min(n, d) > 0, "path", "an array with at least one row and column", f"{n, d} in {where}")
+        dtype = widen(found.dtype, where)
+        if found.offset is not None and not load:
+            return FileAtoms.raw(split_key(text)[0], (n, d), found.dtype, offset=found.offset)
+        if load:
+            return ArrayAtoms(table(np.ascontiguousarray(found.rows(slice(0, n))), where))
+        step = found.chunk * max(1, _BLOCK // (found.chunk * d * dtype.itemsize))
+
+        def read() -> Iterator[NDArray[Any]]:
+            for first in range(0, n, step):
+                block = found.rows(slice(first, min(first + step, n)))
+                require_exact(block, where, first)
+                yield block
+
+        return spool(read(), (n, d), dtype)
+
+
+@contextlib.contextmanager
+def _open(text: str, ndim: int | None) -> Iterator[tuple[str, Dataset]]:
+    """Give the one array that is meant, and what to call it."""
+    file, key = split_key(text)
+    ending = Path(file).suffix.lower()
+    with _OPENERS[ending](Path(file)) as arrays:
+        known = {name: each for name, each in arrays.items() if ndim in (None, len(each.shape))}
+        if key is None:
+            chosen = list(known)
+        else:
+            chosen = [name for name in arrays if name == key.strip("/")]
+        listed = [f"{name} {each.shape}" for name, each in sorted(arrays.items())]
+        listed = listed[:_SHOWN] + ["..."] * (len(listed) > _SHOWN)
+        rule = f"{file}::name, name one of {', '.join(listed) or 'its arrays, of which there are none'}"
+        require(len(chosen) == 1, "path", rule, repr(text))
+        found = arrays[chosen[0]]
+        require(
+            ndim in (None, len(found.shape)), "path", f"an array with {ndim} axes", f"{found.shape} in {text}"
+        )
+        where = f"{file}::{chosen[0]}"
+        rule = "an array that is read without opening other files or running code"
+        require(not found.fault, "path", rule, f"{where}, {found.fault}")
+        with name_file(f"{ending} file that can be read", text, OSError, RuntimeError, KeyError):
+            yield where, found
+
+
+def _import(package: str, ending: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(f'{ending} needs {package}: pip install "wolfhound[files]"') from None
+
+
+# ---------------------------------------------------------------- .npz
+
+_PACKED, _HARMLESS = 200, 1 << 30
+"""An array that is packed more times than this, and has more bytes, may be a trap."""
+
+_CHUNK = 1 << 20
+
+
+def load_npz(text: str, ndim: int | None) -> NDArray[Any]:
+    """Return the named array, else the only one (with `ndim` axes); others are not unpacked."""
+    file, key = split_key(text)
+    require(zipfile.is_zipfile(check_exists(file)), "path", "a .npz file", file)
+    with name_file(".npz file of numbers", file), zipfile.ZipFile(file) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        headers = {}
+        for name, info in members.items():
+            with archive.open(info) as stream:
+                headers[name] = npy_header(cast(BinaryIO, stream))
+    fitting = [name for name, header in headers.items() if ndim in (None, len(header.shape))]
+    wanted = [name for name in headers if name == key] if key else fitting
+    require(len(wanted) == 1, "path", f"{file}::key, key one of {', '.join(headers)}", repr(text))
+    return _unpack(file, members[wanted[0]], headers[wanted[0]])
+
+
+def _unpack(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
+    """Unpack an array; nothing is allocated that the archive cannot fill."""
+    where = f"{info.filename} of {file}"
+    check_holds(header, info.file_size, where)
+    most = max(_PACKED * info.compress_size, _HARMLESS)
+    rule = f"a file whose arrays are packed at most {_PACKED} times; unpack it to a .npy file"
+    require(header.end <= most, "path", rule, f"{header.end:,} bytes in {where}")
+    named = name_file(".npz file of numbers", file)
+    with named, zipfile.ZipFile(file) as archive, archive.open(info) as stream:
+        flat = np.empty(math.prod(header.shape), header.dtype)
+        left = flat.view(np.uint8).data
+        stream.read(header.offset)
+        while len(left):
+            data = stream.read(min(len(left), _CHUNK))
+            if not data:
+                raise EOFError(f"{where} ends early")
+            left[: len(data)] = data
+            left = left[len(data) :]
+        stream.read(1)  # at the end its checksum is compared
+        return flat.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+# ---------------------------------------------------------------- HDF5
+
+
+@contextlib.contextmanager
+def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    h5py = _import("h5py", path.suffix)
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"`path` must be an HDF5 file. Got {path}: {line}.") from None
+    found: dict[str, Dataset] = {}
+
+    def visit(name: str, each: Any) -> None:
+        if isinstance(each, h5py.Dataset) and each.shape is not None:
+            chunk = each.chunks[0] if each.chunks else 1
+            # What would be taken from other files, any that we may read; links need no check: not visited.
+            fault = "whose storage is external" if each.external else ""
+            fault = "a virtual dataset, made of others" if each.is_virtual else fault
+            place = None if each.chunks or fault else each.id.get_offset()
+            plain = each.dtype.kind in "fiub" and each.dtype.names is None and not file.userblock_size
+            offset = place if plain else None
+            found[name] = Dataset(each.shape, each.dtype, each.__getitem__, chunk, offset, fault)
+
+    with file:
+        file.visititems(visit)
+        yield found
+
+
+# ---------------------------------------------------------------- Zarr
+
+
+@contextlib.contextmanager
+def _open_zarr(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    zarr = _import("zarr", path.suffix)
+    _refuse_links(path)
+    try:
+        found = dict(_walk_zarr(zarr.open(str(path), mode="r"), ""))
+    except Exception as error:  # each version has its own
+        line = " ".join(say_kind(error).split())
+        raise ValueError(f"`path` must be a Zarr folder. Got {path}: {line}.") from None
+    yield found
+
+
+def _refuse_links(path: Path) -> None:
+    """Refuse a store with links to what is not in it: of an archive that was unpacked, they are another's."""
+    root = os.path.realpath(path)
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            each = os.path.join(folder, name)
+            own = not os.path.islink(each) or os.path.realpath(each).startswith(root + os.sep)
+            require(own, "path", "a Zarr folder without links that lead out of it", each)
+
+
+def _walk_zarr(node: Any, name: str) -> Iterator[tuple[str, Dataset]]:
+    if hasattr(node, "shape"):
+        codecs = (*(node.filters or ()), *(node.compressors or ()))
+        fault = "which must be unpickled" if "pickle" in str(codecs).lower() else ""
+        chunk = int(node.chunks[0]) if node.chunks else 1
+        shape, dtype = tuple(node.shape), np.dtype(node.dtype)
+        yield name, Dataset(shape, dtype, node.__getitem__, chunk, fault=fault)
+        return
+    for members in (node.arrays(), node.groups()):
+        for each, child in members:
+            yield from _walk_zarr(child, f"{name}/{each}".strip("/"))
+
+
+# ---------------------------------------------------------------- safetensors
+
+_TENSORS = {
+    **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
+    **{f"{letter.upper()}{8 * size}": f"<{letter}{size}" for letter in "iu" for size in (1, 2, 4, 8)},
+    "BOOL": "|b1",
+}
+
+
+@contextlib.contextmanager
+def _open_safetensors(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    """Its header says where each tensor lies: no package is needed to read it."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        errors = ValueError, TypeError, KeyError, AttributeError, RecursionError
+        with name_file(".safetensors file", path, *errors, say=say_kind):
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= min(size - 8, _LONGEST):
+                raise ValueError(f"it says that its header has {length} bytes")
+            header = json.loads(file.read(length))
+            entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+            found = {name: _tensor(path, entry, 8 + length) for name, entry in entries.items()}
+        yield found
+
+
+def _tensor(path: Path, entry: Mapping[str, Any], start: int) -> Dataset:
+    kind, shape = entry["dtype"], tuple(entry["shape"])
+    begin, end = entry["data_offsets"]
+    sizes = all(type(each) is int and each >= 0 for each in (*shape, begin, end))
+    if kind not in _TENSORS:  # BF16 and FP8 are no types of numpy: refused when they are asked for
+        dtype = np.dtype(f"V{max(1, (end - begin) // max(1, math.prod(shape)))}")
+    else:
+        dtype = np.dtype(_TENSORS[kind])
+        if not sizes or end - begin != math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"its entry {dict(entry)} contradicts itself")
+    header = Header(shape, dtype, False, start + begin)
+
+    def read(which: slice) -> NDArray[Any]:
+        with open(path, "rb") as file:
+            check_holds(header, os.fstat(file.fileno()).st_size, path)
+            return header.values(file)[which]
+
+    return Dataset(shape, dtype, read, 1, header.offset)
+
+
+_OPENERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Mapping[str, Dataset]]]] = {
+    ".h5": _open_hdf5,
+    ".hdf5": _open_hdf5,
+    ".zarr": _open_zarr,
+    ".safetensors": _open_safetensors,
+}
+
+ARRAYS = (".npy", ".npz", *_OPENERS)
+"""Endings of files of arrays."""

@@ -1,0 +1,297 @@
+"""What every method does: it begins somewhere in the hull, and asks an oracle where to go.
+
+`Asker` has the sign flip, the certificate and the counters, once. A query maximises and f is
+minimised, so the query is the negative gradient: this is the only place that knows it.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from wolfhound.core.contracts import (
+    INNER,
+    Hits,
+    Ids,
+    Ints,
+    Objective,
+    Oracle,
+    Point,
+    Start,
+    State,
+    Status,
+    Vector,
+)
+from wolfhound.core.rounding import TINY, UNIT, gamma, norm
+from wolfhound.core.validate import require, require_moderate
+
+POOL = 1300
+"""Least number of random atoms that a run begins with, and that give the scale of rtol."""
+
+TRIED = 256
+"""Pool atoms whose f is computed."""
+
+SAMPLE = 64
+"""Atoms whose values of f give the scale of rtol."""
+
+_TRUSTED = 1e-12
+"""Relative rounding that a trusted function may have."""
+
+_CROSSED = 1e-3
+"""Share of its slope by which f must lie below a tangent to be certainly not convex."""
+
+_PER_QUERY = ("ids", "scores", "bounds", "slots", "scored")
+"""What `Hits` has a row of for every query."""
+
+
+def cutgap(gap: float, excess: float) -> float:
+    """Largest possible decrease of f, given a proved Frank-Wolfe gap.
+
+    All atoms satisfy <grad, s - x> >= -gap. The minimum of a quadratic f over
+    that half-space is ``f(x) - (gap - gap^2 / (2 N))`` if ``gap < N``, else
+    ``f(x) - N/2``, with N = 2 (f(x) - min f over R^d) = `excess`. For other f
+    (excess = inf) it is the gap itself. Rounded up.
+
+    Examples
+    --------
+    >>> round(cutgap(1.0, 2.0), 12), round(cutgap(5.0, 2.0), 12), cutgap(3.0, np.inf)
+    (0.75, 1.0, 3.0)
+    """
+    if math.isinf(excess):
+        return gap
+    if gap >= excess:
+        return 0.5 * excess
+    return gap * (1.0 - 0.5 * gap / excess) * (1.0 + 4.0 * UNIT)
+
+
+def noise(point: Point) -> float:
+    """How far two values of f here may differ by rounding alone, which of a trusted f is not known."""
+    return point.value_error + 64.0 * UNIT * abs(point.value)
+
+
+def tell_contradiction(value: float, bound: float, of: str) -> str:
+    """Say that f is below a lower bound (`of`: on what), with as many digits as tell the two apart."""
+    digits = next((k for k in range(6, 17) if f"{value:.{k}g}" != f"{bound:.{k}g}"), 17)
+    return (
+        f"f is {value:.{digits}g} at a point of the hull, below what its gradient elsewhere proves "
+        f"({of} >= {bound:.{digits}g}): the gradient, `convex=True` or `floor` of f is wrong. "
+        "`Custom.check(x)` compares a gradient with differences."
+    )
+
+
+def _refuse_crossing(here: Point, there: Point) -> None:
+    """Raise if f `there` lies clearly below its tangent `here`, which no convex f does."""
+    if not (math.isfinite(here.value) and math.isfinite(there.value)):
+        return
+    step = there.x - here.x
+    rise = float(here.grad @ step)
+    below = here.value + rise - there.value
+    if not below > _CROSSED * abs(rise):
+        return  # nearly always, and the norms below take longer
+    size = abs(here.value) + abs(there.value) + norm(here.grad) * (norm(here.x) + norm(there.x))
+    errors = here.value_error + here.sag + there.value_error + here.grad_error * norm(step)
+    if below > errors + _CROSSED * abs(rise) + _TRUSTED * size:
+        raise ValueError(tell_contradiction(there.value, here.value + rise, "f there"))
+
+
+class Asker:
+    """Queries along one run; keeps `lower`, `upper` (of the best state), passes, atoms scored, ratio, slack.
+
+    Where f is not convex, `goal` is the Frank-Wolfe gap that ends the run. The counters of a run that goes
+    on from `start` go on too; its lower bound is not believed, but proved again: the first query is joined
+    by that of its proof, in the same pass.
+    """
+
+    def __init__(self, objective: Objective, oracle: Oracle, start: Start, *, goal: float = 0.0) -> None:
+        self.objective, self.oracle = objective, oracle
+        self.exclude, self.goal = start.exclude, goal
+        self.lower = objective.floor if objective.convex else -math.inf
+        self.upper = math.inf
+        self.passes, self.scored = start.passes, start.scored
+        self.ratio, self.slack = math.nan, math.inf
+        self._proof = self._again = start.proof
+        self._hint = start.lower
+        self._rounding = 0.0  # the largest slack so far
+        self._last: Point | None = None  # of the states
+        self._certified: Point | None = None  # where the last certificate holds, and its rounding
+        self._blur = math.inf
+        self._still: Point | None = None  # where f, not convex, was proved to be stationary
+
+    def __call__(self, point: Point, *, k: int = 1, wanted: float | None = None) -> Hits:
+        """Find k atoms of largest gap <-grad, s - x>, or any of gap `wanted`; raise `lower` if proved."""
+        if self._again is not None:
+            return self._prove_again(point, k)
+        here = -float(point.grad @ point.x)
+        thresholds = None if wanted is None else np.array([here + wanted])
+        hits = self.query(-point.grad[None], k=k, thresholds=thresholds)
+        self._certify(point, hits)
+        return hits
+
+    def expect(self, point: Point) -> float:
+        """Lower bound to move by: that of a run that goes on counts until it is proved again.
+
+        Where by it the goal is reached, the value: nothing but a query is left to do.
+        """
+        if self._again is None:
+            return self.lower
+        hint = max(self.lower, self._hint)
+        return hint if point.upper - hint > self.goal else point.value
+
+    def _prove_again(self, point: Point, k: int) -> Hits:
+        """Ask here, and where the run that goes on had its proof: no threshold, so whoever can prove does."""
+        with np.errstate(all="ignore"):  # what was kept may be anything
+            known = self.objective.at(np.asarray(self._again, np.float64))
+        self._again = None
+        usable = math.isfinite(known.value) and bool(np.isfinite(known.grad).all())
+        points = [point, known] if usable else [point]
+        hits = self.query(np.stack([-each.grad for each in points]), k=k)
+        for i, each in reversed(list(enumerate(points))):
+            parts = {name: getattr(hits, name)[i : i + 1] for name in _PER_QUERY}
+            answer = replace(hits, **parts)
+            self._certify(each, answer)
+        return answer
+
+    def query(self, queries: Vector, *, k: int = 1, thresholds: Vector | None = None) -> Hits:
+        """Ask for atoms without a certificate; counted like any other query."""
+        exclude = None
+        if len(self.exclude):
+            exclude = np.broadcast_to(self.exclude, (len(queries), len(self.exclude)))
+        hits = self.oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
+        self.passes += hits.passes
+        self.scored += int(hits.scored[0] if len(hits.scored) == 1 else hits.scored.sum())
+        self.ratio = math.nan
+        return hits
+
+    def _certify(self, point: Point, hits: Hits) -> None:
+        here, bound = -float(point.grad @ point.x), float(hits.bounds[0])
+        length = norm(point.x)
+        radius = max(hits.radius, length)
+        if not (math.isfinite(bound) and math.isfinite(radius)):
+            return
+        gap = bound - here
+        if gap > 0.0:
+            self.ratio = (float(hits.scores[0, 0]) - here) / gap if hits.ids[0, 0] >= 0 else 0.0
+        size = norm(point.grad)
+        rounding = 1.01 * gamma(len(point.x) + 4) * size * radius + (len(point.x) + 2) * TINY
+        if point.grad_error > 0.0:
+            rounding += 2.0 * point.grad_error * radius
+        self.slack = 2.0 * (point.value_error + rounding) + point.sag + 4.0 * UNIT * abs(point.value)
+        self._certified, self._rounding = point, max(self._rounding, self.slack)
+        self._blur = self.slack + 2.0 * point.turn * radius
+        if self.objective.convex:
+            cut = cutgap(max(gap + rounding, 0.0), point.excess)
+            proved = point.value - point.value_error - point.sag - cut
+            proved = proved - 4.0 * UNIT * abs(proved) - TINY
+            if proved > self.lower:
+                self.lower, self._proof = proved, point.x
+        elif gap + rounding <= max(self.goal, 2.0 * self.slack):
+            self._still = point
+
+    def blur(self, point: Point) -> float:
+        """Proved rounding of f, its gradient and its certificate at a point; inf if that has none."""
+        return self._blur if point is self._certified else math.inf
+
+    def stationary(self, point: Point) -> bool:
+        """Whether f is not convex, and no atom was proved to promise more than the goal here."""
+        return point is self._still
+
+    def _agree(self, point: Point) -> None:
+        """Raise if f was found below a tangent or its own lower bound by more than rounding."""
+        self.upper = min(self.upper, point.upper)
+        rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self.upper))
+        if self.lower > self.upper + rounding:
+            raise ValueError(tell_contradiction(self.upper, self.lower, "min f"))
+        if self.objective.convex and self._last is not None and self._last is not point:
+            _refuse_crossing(self._last, point)
+            _refuse_crossing(point, self._last)
+        self._last = point
+
+    def state(
+        self,
+        t: int,
+        point: Point,
+        ids: Ids,
+        weights: Vector,
+        *,
+        kind: str,
+        hit: int = -1,
+        end: Status | None = None,
+        pool_ids: Ids | None = None,
+        estimate: float | None = None,
+    ) -> State:
+        """Snapshot the run; the end of one that has reached a stationary point is set here."""
+        if kind != INNER:  # on the way nothing is proved
+            self._agree(point)
+        if end is None and self.stationary(point):
+            end = Status.STATIONARY
+        return State(
+            t=t,
+            point=point,
+            lower=min(self.lower, self.upper, point.upper),
+            ids=ids.copy(),
+            weights=weights.copy(),
+            passes=self.passes,
+            scored=self.scored,
+            ratio=self.ratio,
+            slack=self.blur(point),
+            kind=kind,
+            hit=hit,
+            end=end,
+            pool_ids=None if pool_ids is None else pool_ids.copy(),
+            estimate=estimate,
+            proof=self._proof,
+        )
+
+
+# ---------------------------------------------------------------- where a run begins
+
+
+def best_atom(objective: Objective, start: Start) -> Start:
+    """Choose the first point of a start that has only its pool.
+
+    The objective's own weights if it has any (a mixture's single atoms are
+    mostly infinite), else the atom of least f among the first 256; where f is
+    infinite at all of them, the mean of the pool.
+    """
+    known = _begin_there(objective, start)
+    if known is not None:
+        return known
+    values = objective.values(start.pool[:TRIED])
+    finite = np.isfinite(values)
+    if not finite.any():
+        return _at(start, np.arange(len(start.pool)), np.ones(len(start.pool)))
+    return _at(start, np.array([np.argmin(np.where(finite, values, np.inf))]), np.ones(1))
+
+
+def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
+    """Choose a random point of the hull for a start without one: uniform weights on `size` atoms of its pool.
+
+    The objective's own weights, if it has any, come first.
+    """
+    known = _begin_there(objective, start)
+    if known is not None:
+        return known
+    if not np.isfinite(objective.values(start.pool[:1])).all():
+        return best_atom(objective, start)  # f has a domain, which random atoms need not reach
+    chosen = rng.choice(len(start.pool_ids), min(size, len(start.pool_ids)), replace=False)
+    return _at(start, chosen, rng.dirichlet(np.ones(len(chosen))))
+
+
+def _begin_there(objective: Objective, start: Start) -> Start | None:
+    """The start itself if it has ids, or where the objective's own weights lead, if it has any."""
+    if len(start.ids):
+        return start
+    require(len(start.pool_ids) > 0, "start", "a start with ids or a pool", "neither")
+    require_moderate(start.pool, "atoms")
+    weights = objective.begin(start.pool)
+    return None if weights is None else _at(start, np.arange(len(weights)), weights)
+
+
+def _at(start: Start, chosen: Ints, weights: Vector) -> Start:
+    """Begin at the atoms of the pool that have weight."""
+    held = weights > 0.0
+    chosen, weights = chosen[held], weights[held] / weights[held].sum()
+    return replace(start, ids=start.pool_ids[chosen], weights=weights, rows=start.pool[chosen])

@@ -1,0 +1,339 @@
+"""Sublinear Frank-Wolfe: every step goes to an atom of gap at least c Phi.
+
+Algorithm 2 of Shrivastava, Song and Xu, corrected, on any oracle. The loop is `FrankWolfe`'s; what it asks
+for is weak separation: an atom of gap at least c Phi, or a proof that none has Phi. Algorithm 1 is
+``FrankWolfe(Vanilla(), OpenLoop(2))`` with an exact oracle.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, final
+
+import numpy as np
+
+from wolfhound.core.contracts import (
+    Atoms,
+    Hits,
+    Ids,
+    Matrix,
+    Objective,
+    Oracle,
+    Point,
+    Start,
+    State,
+    Status,
+    StepSize,
+    Vector,
+)
+from wolfhound.core.rounding import norm
+from wolfhound.core.validate import count, flag, kind, number, oracle, require, within
+from wolfhound.data.atoms import diameter_bound
+from wolfhound.methods.asking import Asker, best_atom, random_mixture
+from wolfhound.methods.directions import Vanilla
+from wolfhound.methods.frank_wolfe import FrankWolfe, is_proved_best
+from wolfhound.methods.steps import OpenLoop
+from wolfhound.oracles.wrappers import check_exact
+from wolfhound.paper import theory
+
+
+@dataclass(frozen=True, slots=True)
+class Halving:
+    """A wanted gap Phi that starts high and falls at every proved "none".
+
+    A (c, tau)-MaxIP structure is the weak separation oracle of Braun, Pokutta and
+    Zink (2017) with K = 1/c: an atom of gap c Phi, or a proof that none has Phi.
+    Then Phi becomes half of the gap that was proved. It is kept between half and
+    all of what is left, value - lower, where that is known: so every answer has
+    at least c/2 of f(w) - min f, and f(w_t) - min f falls like log(t) / t with the
+    steps 2 / (c t + 2). Neither their number nor f(w_0) - min f need be known.
+
+    Parameters
+    ----------
+    first
+        Phi at the start; default: what is left there. If that is unknown too,
+        the first query is answered by a pass.
+    """
+
+    first: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.first is not None:
+            number(self.first, "first", low=0.0, strict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SublinearFrankWolfe:
+    """Frank-Wolfe with an index that finds a share c of the gap, or says "none".
+
+    From a random w_0, steps ``w += eta_t (s_t - w)`` with ``eta_t = 2 / (c t + 2)``.
+    The oracle is asked for a score of ``<q, w> + c Phi``, with q = -grad f(w):
+
+    - Case 2: the atom that it finds has a gap ``<q, s - w>`` of at least c Phi. Step.
+    - Case 1, "none": it finds less. That is no proof, so an exact pass confirms it.
+      If the index was wrong, the run goes on with the best atom. Else no atom has
+      Phi, `lower` rises, a state of kind "none" is shown, and `tau` says how it
+      goes on.
+
+    An oracle that proves its answers (`Scan`, `Tiered`, ``proof=True``) is believed
+    without a second pass. If every answer has a share c of the best gap,
+    `theory.gap_after` bounds f(w_t) - min f; an `Audited` index shows the share in
+    the trace. On the boundary of the hull an index may miss the same atom again and
+    again, a pass each time: `Tiered` remembers it.
+
+    Parameters
+    ----------
+    ratio
+        c, the share of the wanted gap that an answer must have, in (0, 1].
+    tau
+        `Halving()`, or one tau in (0, 1] for the whole run, as in the paper:
+        ``Phi = tau |q| R``, R half the diameter, so that tau is what an index of
+        normalised queries and centred atoms is built for. At a "none" the run ends
+        (FINISHED). That proves a gap of eps if ``tau <= eps / (D_x D_y)``, the norms of
+        `theory.lift_norms`, since |q| R <= D_x D_y.
+    schedule
+        Step size; default ``OpenLoop(2 / c)``. ``Clipped(c)`` is the paper's, and with
+        `ShortStep` f need not be convex.
+    confirm
+        Whether a "none" of an oracle that proves nothing is confirmed by a pass. If
+        not, it ends the run as NOT_FOUND, at w_t, and adds nothing to `lower`.
+    exact
+        Oracle of these passes; default ``Scan(oracle.atoms)``.
+    diameter
+        Bound D on the diameter of the hull, needed for a fixed tau only; default
+        `diameter_bound`, two passes. Such a run also ends (FINISHED) after the T steps,
+        `theory.steps`, that reach the goal if every answer has a share c of the best
+        gap; T is known where the smoothness of f and a lower bound are.
+    mixed
+        Atoms of the random w_0; 0: begin at the best atom of the pool.
+
+    Examples
+    --------
+    >>> from wolfhound import RandomSubset, SquaredDistance, minimize
+    >>> rows = np.random.default_rng(0).standard_normal((5000, 4))
+    >>> method = SublinearFrankWolfe(ratio=0.5)
+    >>> result = minimize(SquaredDistance(rows[0]), RandomSubset(rows, size=500), method=method, rtol=1e-2)
+    >>> result.success, result.passes < result.steps
+    (True, True)
+    """
+
+    ratio: float = 0.8
+    tau: float | Halving = field(default_factory=Halving)
+    schedule: StepSize | None = None
+    confirm: bool = True
+    exact: Oracle | None = None
+    diameter: float | None = None
+    mixed: int = 16
+
+    def __post_init__(self) -> None:
+        within(self.ratio, "ratio", "(0, 1]")
+        if not isinstance(self.tau, Halving):
+            within(self.tau, "tau", "(0, 1]")
+        if self.schedule is not None:
+            kind(self.schedule, "schedule", "a step size such as Clipped(0.8)", "begin", "__call__")
+        if self.exact is not None:
+            oracle(self.exact, "exact")
+        if self.diameter is not None:
+            size = number(self.diameter, "diameter")
+            require(0.0 <= size < math.inf, "diameter", "finite and >= 0", size)
+        flag(self.confirm, "confirm")
+        count(self.mixed, "mixed")
+
+    def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
+        """Begin at random weights of random atoms of the pool."""
+        if self.mixed == 0:
+            return best_atom(objective, start)
+        return random_mixture(objective, start, rng, size=self.mixed)
+
+    def states(
+        self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
+    ) -> Iterator[State]:
+        """Yield the start, then a state per step and per "none"."""
+        if self.confirm:
+            oracle = Confirmed(oracle, self.exact)
+        ask = Asker(objective, oracle, start, goal=goal)
+        loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
+        wanted = self._choose_gap(start, goal)
+        return loop.walk(Separation(ask, wanted, ratio=self.ratio, confirm=self.confirm), start)
+
+    def _choose_gap(self, start: Start, goal: float) -> Wanted:
+        if isinstance(self.tau, Halving):
+            return Halved(self.tau.first, trusted=self.confirm)
+        # The number of steps is that of the default schedule, from its beginning.
+        atol = goal if self.schedule is None and start.t == 0 else 0.0
+        return Fixed(self.tau, self.diameter, ratio=self.ratio, atol=atol)
+
+
+# ---------------------------------------------------------------- the wanted gap, and who seeks it
+
+
+@final
+class Halved:
+    """Half of the gap that was last proved, see `Halving`.
+
+    It begins with `first`, or with what is left at the start, a guess. If "none" is confirmed, `trusted`, too
+    large a Phi does no harm; if not, half of what is left counts only where this run has proved it.
+    """
+
+    def __init__(self, first: float | None, *, trusted: bool) -> None:
+        self._phi, self._guessed, self._trusted = first, first is None, trusted
+
+    @property
+    def steps(self) -> float:
+        """Inf: the driver sees the goal."""
+        return math.inf
+
+    def at(self, point: Point, ask: Asker) -> float:
+        """Phi at a point: between half and all of what is left, where that is known."""
+        left = point.upper - ask.lower
+        if self._phi is None:
+            self._phi = left
+        known = left < math.inf and (self._trusted or ask.slack < math.inf)
+        return min(max(self._phi, 0.5 * left if known else 0.0), left)
+
+    def none(self, proved: float) -> None:
+        """Halve, as no atom has more than this gap."""
+        self._phi, self._guessed = 0.5 * max(proved, 0.0), False
+
+    def guess(self, gap: float) -> bool:
+        """Take a gap that some atom may have for Phi, if Phi is no more than a guess."""
+        taken = self._guessed and gap > 0.0
+        if taken:
+            self._phi, self._guessed = gap, False
+        return taken
+
+    def over(self, t: int) -> None:
+        """Never: the driver sees the goal."""
+        return
+
+
+@final
+class Fixed:
+    """``tau |q| R`` until a "none", or until the theorem's T steps are taken.
+
+    The diameter is 2R, measured at the first step if None. T is that of answers with `ratio` of the gap
+    and a wanted f(w_T) - min f of `atol`; 0: no T.
+    """
+
+    def __init__(self, tau: float, diameter: float | None, *, ratio: float, atol: float) -> None:
+        self._tau, self._diameter = tau, diameter
+        self._ratio, self._atol = ratio, atol
+        self._steps: float | None = None
+
+    @property
+    def steps(self) -> float:
+        """T, inf before it is known."""
+        return math.inf if self._steps is None else self._steps
+
+    def at(self, point: Point, ask: Asker) -> float:
+        """Phi for this gradient; at the first point, also T."""
+        if self._diameter is None:
+            self._diameter = diameter_bound(ask.oracle.atoms)
+            ask.passes += 2.0
+        if self._steps is None:
+            curvature, first = ask.objective.smoothness * self._diameter**2, point.upper - ask.lower
+            known = self._atol > 0.0 and curvature < math.inf and first < math.inf
+            wanted = {"c": self._ratio, "curvature": curvature, "first": first}
+            self._steps = theory.steps(min(self._atol, 1e300), **wanted) if known else math.inf
+        return self._tau * norm(point.grad) * 0.5 * self._diameter
+
+    def none(self, proved: float) -> Status:
+        """Why the run ends where no atom has Phi: later points of a schedule need not be better."""
+        return Status.FINISHED
+
+    def guess(self, gap: float) -> bool:
+        """Never: Phi is given."""
+        return False
+
+    def over(self, t: int) -> Status | None:
+        """Why the run ends, with t steps taken: finished after T. None: it goes on."""
+        return Status.FINISHED if t >= self.steps else None
+
+
+Wanted: TypeAlias = Halved | Fixed
+"""The gap Phi that is wanted along one run."""
+
+
+@final
+class Separation:
+    """A `Seeker` that wants atoms of gap c Phi.
+
+    With `confirm` it makes a pass where too little is found and nothing proved: its oracle is `Confirmed`.
+    """
+
+    def __init__(self, ask: Asker, wanted: Wanted, *, ratio: float, confirm: bool) -> None:
+        self.ask = ask
+        self._wanted, self._ratio, self._confirm = wanted, ratio, confirm
+        self._held: Hits | None = None
+        self._end: Status | None = None
+
+    @property
+    def enough(self) -> float:
+        """The goal; 0 where the theorem's steps lead on."""
+        return self.ask.goal if math.isinf(self._wanted.steps) else 0.0
+
+    def __call__(self, point: Point, *, best: bool) -> Hits | None:
+        """Return an atom of gap c Phi (Case 2), or None (Case 1)."""
+        held, self._held = self._held, None
+        if held is not None:
+            return held
+        if best:
+            return self.ask(point)
+        phi = self._wanted.at(point, self.ask)
+        hits = self._answer(point, self._ratio * phi)
+        found, proved = _gaps(point, hits)
+        sure = is_proved_best(hits, self.ask.slack)
+        if proved < phi:
+            self._end = self._wanted.none(proved)
+            # The next Phi is smaller, and this atom may have it: it is not asked for twice.
+            self._held = hits if sure or found >= self._ratio * self._wanted.at(point, self.ask) else None
+            return None
+        if sure or found >= self._ratio * phi or self._wanted.guess(found / self._ratio):
+            return hits
+        self._end = Status.NOT_FOUND
+        return None
+
+    def over(self, t: int) -> Status | None:
+        """Why the run ends, with t steps taken; None: it goes on."""
+        return self._wanted.over(t) if self._end is None else self._end
+
+    def _answer(self, point: Point, wanted: float) -> Hits:
+        """Ask the oracle; where it finds too little and proves nothing, make a pass."""
+        hits = self.ask(point, wanted=wanted)
+        if not self._confirm or _gaps(point, hits)[0] >= wanted or is_proved_best(hits, self.ask.slack):
+            return hits
+        audited = self.ask.ratio
+        hits = self.ask(point)
+        if not math.isnan(audited):
+            self.ask.ratio = audited  # an audit is about the index
+        return hits
+
+
+def _gaps(point: Point, hits: Hits) -> tuple[float, float]:
+    """Gap of the atom that was found, and proved bound on the gap of any."""
+    here = -float(point.grad @ point.x)
+    return float(hits.scores[0, 0]) - here, float(hits.bounds[0]) - here
+
+
+@final
+class Confirmed:
+    """Answers with thresholds by an index, without them by an exact oracle."""
+
+    def __init__(self, index: Oracle, exact: Oracle | None) -> None:
+        self._index = index
+        self._exact = check_exact(exact, index.atoms)
+
+    @property
+    def atoms(self) -> Atoms:
+        """The atoms that are searched."""
+        return self._index.atoms
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        """Answer m queries, see `Oracle.query`."""
+        oracle = self._exact if thresholds is None else self._index
+        return oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)

@@ -1,0 +1,286 @@
+"""Plain arrays -> matplotlib figures: the way to a proof, a plan, a herd.
+
+The only importer of matplotlib. Figures are made without pyplot, so nothing is
+global and no display is needed.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from wolfhound.core.atomic import write_atomically
+from wolfhound.core.contracts import Vector
+from wolfhound.core.validate import file_path, require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito's palette: distinct for colour-blind readers and in grey."""
+
+DASHES: tuple[Any, ...] = (
+    "-",
+    "--",
+    "-.",
+    (0, (1, 1.2)),
+    (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    (0, (3, 3)),
+    (0, (8, 2)),
+)
+"""One more than there are colours, so that no two of the first 42 lines look alike."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P")
+GREY = "#666666"
+"""Of what is beside the point: goals, notes."""
+
+PALE, LINE, SOFT = "#BBBBBB", "#E6E6E6", "#C8D6E5"
+"""Of dots behind others, of grids, of bars behind a curve."""
+
+PANEL = (4.6, 3.7)
+"""Inches of one picture."""
+
+PASSES = "passes over all atoms"
+SECONDS = "seconds, without compiling"
+_DECADES = 50.0  # from here on times need a log axis; on a shorter one its numbers would collide
+_FEW = 40  # states up to which each one gets a marker
+_FEW_PASSES = 12.0  # up to which a linear axis shows them all
+
+
+class Run(NamedTuple):
+    """One curve of `draw_gaps`: cost so far, twice, and the proved gap there, if finite and positive."""
+
+    passes: Vector
+    seconds: Vector
+    gap: Vector
+
+
+def draw_all(drawings: Sequence[Callable[[Axes], None]], *, title: str = "") -> Figure:
+    """Draw several pictures, each in axes of its own, side by side, four of them two by two.
+
+    Examples
+    --------
+    >>> one = np.array([0.0, 1.0])
+    >>> figure = draw_all([lambda axes: draw_gap(axes, one, 2.0 - one, "passes", goal=1.0)])
+    >>> [axes.get_xlabel() for axes in figure.axes]
+    ['passes']
+    """
+    require(len(drawings) > 0, "plot", "of a result that has a picture", "nothing to draw")
+    columns = min(len(drawings), 2 if len(drawings) == 4 else 3)
+    rows = math.ceil(len(drawings) / columns)
+    figure = make_figure(max(PANEL[0] * columns, 6.0), PANEL[1] * rows, title)
+    for draw, axes in zip(drawings, figure.subplots(rows, columns, squeeze=False).flat, strict=False):
+        draw(axes)
+    return figure
+
+
+def draw_band(
+    axes: Axes, cost: Vector, value: Vector, bound: Vector, x: str, *, names: tuple[str, str], y: str = "f"
+) -> None:
+    """Draw how value and bound, of these names, came together with the cost, and the band between them."""
+    both = np.isfinite(value) & np.isfinite(bound)  # else there is no band
+    axes.fill_between(cost[both], bound[both], value[both], step="post", color=COLOURS[0], alpha=0.15, lw=0)
+    draw_curve(axes, cost, value, 0, names[0], steps=True)
+    draw_curve(axes, cost, bound, 1, names[1], steps=True)
+    axes.locator_params(axis="x", integer=x == PASSES)
+    finish_axes(axes, x, y, legend=True)
+
+
+def draw_gap(axes: Axes, cost: Vector, gap: Vector, x: str, *, goal: float | None, y: str = "gap") -> None:
+    """Draw how a gap fell to the wanted one, dashed; what is not positive has no place on a log axis."""
+    draw_curve(axes, cost, hide_nonpositive(gap), 2, "gap", steps=True)
+    _goal(axes, goal)
+    use_log(axes.set_yscale, gap)
+    axes.locator_params(axis="x", integer=x == PASSES)
+    finish_axes(axes, x, y, legend=True)
+
+
+def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
+    """Draw the proved gaps of several runs against passes and seconds; the wanted one is dashed."""
+    require(0 < len(runs) <= len(COLOURS), "runs", f"1 to {len(COLOURS)} runs", f"{len(runs)} runs")
+    figure = make_figure(9.0, 3.9, title)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for i, (label, run) in enumerate(runs.items()):
+        gap = hide_nonpositive(run.gap)
+        draw_curve(left, run.passes, gap, i, label, steps=True)
+        draw_curve(right, hide_nonpositive(run.seconds), gap, i, label, steps=True)
+    _scale_passes(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
+    times = np.concatenate([run.seconds[run.seconds > 0.0] for run in runs.values()])
+    if len(times) and times.max() > _DECADES * times.min():
+        right.set_xscale("log")
+    use_log(left.set_yscale, *(run.gap for run in runs.values()))
+    for axes in (left, right):
+        _goal(axes, goal)
+    finish_axes(left, PASSES, "proved gap")
+    finish_axes(right, SECONDS)
+    put_legend_below(figure, left, len(runs) + 1)
+    return figure
+
+
+def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -> None:
+    """Draw a stem per weight; the axis begins at 0."""
+    axes.vlines(places, 0.0, weights, color=COLOURS[0], linewidth=2.0)
+    axes.plot(places, weights, "o", color=COLOURS[0], markersize=5.0)
+    axes.set_ylim(bottom=0.0)
+    finish_axes(axes, x, y)
+
+
+def draw_totals(
+    axes: Axes, seconds: Mapping[str, float], *, marked: str, faint: Collection[str] = ()
+) -> None:
+    """Draw a bar per label for its finite time in all; the chosen is marked, those that will not do faint."""
+    times = hide_nonpositive(np.array(list(seconds.values())))
+    looks = {each: ("", COLOURS[0]) for each in seconds}
+    looks |= {each: (" (will not do)", PALE) for each in faint} | {marked: (" (chosen)", COLOURS[1])}
+    names, colours = (
+        [verbatim(each + looks[each][0]) for each in seconds],
+        [looks[each][1] for each in seconds],
+    )
+    axes.barh(names, np.nan_to_num(times), color=colours)
+    axes.invert_yaxis()
+    use_log(axes.set_xscale, times)
+    finish_axes(axes, "seconds in all, building included")
+
+
+def robust_limits(values: Vector) -> tuple[float, float]:
+    """Return limits of an axis that a few far values, all finite, do not stretch.
+
+    Values far outside the middle 95 per cent are left out if there are at most two of them,
+    or one per cent; else one per cent is.
+
+    Examples
+    --------
+    >>> values = np.append(np.linspace(0.0, 1.0, 999), 1e6)
+    >>> [round(limit, 2) for limit in robust_limits(values)]
+    [-0.05, 1.05]
+    """
+    low, high = np.quantile(values, [0.025, 0.975]).tolist()
+    room = (high - low) or float(np.ptp(values)) or 1.0
+    inside = values[(values >= low - room) & (values <= high + room)]
+    if len(values) - len(inside) > max(2.0, 0.01 * len(values)):
+        low, high = np.quantile(values, [0.005, 0.995]).tolist()
+        inside = values[(values >= low) & (values <= high)]
+    return float(inside.min()) - 0.05 * room, float(inside.max()) + 0.05 * room
+
+
+def limit_axes(axes: Axes, points: Vector, what: str) -> None:
+    """Keep a few far points (n, 2) from squashing a scatter, and say how many of `what` are not shown."""
+    (left, right), (bottom, top) = (robust_limits(column) for column in points.T)
+    inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
+    axes.set(xlim=(left, right), ylim=(bottom, top))
+    if not inside.all():
+        text = f"{int((~inside).sum()):,} of {len(points):,} {what} lie outside"
+        axes.set_title(text, fontsize=8, color=GREY, loc="right")
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return a figure as the bytes of a file of this kind: png, svg, pdf, ..."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=150)
+    return buffer.getvalue()
+
+
+def render_svg(draw: Callable[[Axes], None]) -> bytes:
+    """Return a picture on its own as SVG: no background, text as text, the same bytes every time."""
+    from matplotlib import rc_context  # noqa: PLC0415 - as in `make_figure`
+
+    figure, buffer = make_figure(*PANEL, ""), io.BytesIO()
+    draw(figure.subplots())
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "wolfhound"}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: str | PathLike[str]) -> None:
+    """Write a figure, all or nothing; the ending of the path chooses the format."""
+    where = file_path(path, "path", [f".{kind}" for kind in figure.canvas.get_supported_filetypes()])
+    content = render(figure, where.suffix[1:].lower())
+    write_atomically(os.path.realpath(where), lambda stream: stream.write(content))
+
+
+def keep(figure: Figure, path: str | PathLike[str] | None) -> Figure:
+    """Return a figure; write it too, if there is a path."""
+    if path is not None:
+        save(figure, path)
+    return figure
+
+
+def verbatim(text: str) -> str:
+    """Return text that matplotlib shows as it stands: no mathematics, nothing left out of a legend."""
+    shown = text.encode("utf-8", "replace").decode().replace("$", r"\$")
+    return f"\u200b{shown}" if shown.startswith("_") else shown  # a space without width
+
+
+def make_figure(width: float, height: float, title: str) -> Figure:
+    """Return an empty figure; its size is in inches."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - 0.3 s, only for those who plot
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(verbatim(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    return figure
+
+
+def hide_nonpositive(values: Vector) -> Vector:
+    """Hide what a log axis has no place for."""
+    return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
+
+
+def draw_curve(axes: Axes, cost: Vector, height: Vector, i: int, label: str, *, steps: bool = False) -> None:
+    """Draw the i-th line of a figure: every i has a colour and dashes of its own.
+
+    With `steps` a height holds until the next: what is proved does.
+    """
+    # An infinite height would stretch the axis over everything.
+    height = np.where(np.isfinite(height), height, np.nan)
+    line, (lap, place) = DASHES[i % len(DASHES)], divmod(i, len(COLOURS))
+    marker = MARKERS[(place + lap) % len(MARKERS)] if len(cost) <= _FEW else ""
+    shown: dict[str, Any] = {"marker": marker, "markersize": 4.5, "linewidth": 1.8, "label": verbatim(label)}
+    shown |= {"drawstyle": "steps-post"} if steps else {}
+    axes.plot(cost, height, linestyle=line, color=COLOURS[place], **shown)
+
+
+def _goal(axes: Axes, goal: float | None) -> None:
+    if goal is not None and np.isfinite(goal) and goal > 0.0:
+        axes.axhline(goal, color=GREY, linestyle="--", linewidth=1.0, zorder=1, label="goal")
+
+
+def _scale_passes(axes: Axes, most: float) -> None:
+    if most <= _FEW_PASSES:
+        axes.locator_params(axis="x", integer=True)
+    else:
+        # Linear up to one pass: a run starts at none, and some never need one.
+        axes.set_xscale("symlog", linthresh=1.0)
+        ticks = [0.0] + [10.0**e for e in range(int(np.log10(most)) + 1)]
+        axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+        axes.set_xlim(0.0, 1.4 * most)
+
+
+def use_log(set_scale: Callable[[str], None], *values: Vector) -> None:
+    """Scale an axis by logarithms, unless nothing could stand on it."""
+    if any(np.isfinite(hide_nonpositive(each)).any() for each in values):
+        set_scale("log")
+
+
+def finish_axes(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -> None:
+    """Name the axes and give them the look that all figures have."""
+    axes.set(xlabel=verbatim(x), ylabel=verbatim(y))
+    axes.grid(visible=True, which="major", color=LINE, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if legend:
+        axes.legend(facecolor="white", edgecolor=LINE, framealpha=0.8, loc="best")
+
+
+def put_legend_below(figure: Figure, axes: Axes, columns: int) -> None:
+    """Name the lines of some axes under the whole figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)

@@ -1,0 +1,285 @@
+"""Checkpoints: what a run needs to go on after a pass, in one file, whole or not there.
+
+Nothing that is read from one is believed to be proved. A run that goes on evaluates f at
+the weights that were kept, and proves its lower bound again, in the first pass that it
+makes anyway.
+"""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from os import PathLike
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Method, Objective, Start, State, Status, Vector
+from wolfhound.core.identity import identify, is_known
+from wolfhound.core.validate import LARGEST, require
+from wolfhound.data import store
+from wolfhound.data.atoms import Fingerprint, finite_rows
+from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
+from wolfhound.methods.atom_sets import SCALED, ActiveSet
+from wolfhound.solve.driver import Outcome
+from wolfhound.solve.result import CODEC as RESULT
+from wolfhound.solve.result import Result, TraceRow
+
+KIND = "checkpoint"
+
+_MOST = 2.0**62
+"""No counter of a run gets there."""
+
+_SAME = 1e-6
+"""Relative difference of two values of one f at one point: rounding, and much more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Checkpoint(Result):
+    """The result of a run so far, INTERRUPTED until it has ended, with what it needs to go on.
+
+    `wolfhound.load` gives one, also while the run goes on; `save` keeps the result alone.
+
+    Attributes
+    ----------
+    active_ids, active_weights : (k,)
+        Where the run was; `ids` and `weights` are its best point.
+    pool_ids : (r,) int64
+        Atoms that the method keeps close.
+    proof : (d,) float64, optional
+        Where `lower` was proved.
+    estimate : float
+        What the step rule remembers; nan: nothing.
+    settings : dict of str
+        What tells this run from others.
+    """
+
+    active_ids: Ids
+    active_weights: Vector
+    pool_ids: Ids
+    proof: Vector | None
+    estimate: float
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, result: Result, last: State, settings: Mapping[str, str]) -> Checkpoint:
+        """Join a result and the last state of its run."""
+        return cls(
+            **_list_fields(result),
+            active_ids=last.ids,
+            active_weights=last.weights,
+            pool_ids=np.empty(0, np.int64) if last.pool_ids is None else last.pool_ids,
+            proof=last.proof,
+            estimate=math.nan if last.estimate is None else last.estimate,
+            settings=settings,
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Checkpoint:
+        """Read a checkpoint, as `Result.load` reads a result: what was proved is not proved again."""
+        return CODEC.load(path, atoms)
+
+    def restart(self, atoms: Atoms, cold: Start) -> Start:
+        """Return where the run goes on; rows are read again."""
+        return replace(
+            cold,
+            ids=self.active_ids,
+            weights=_scale(self.active_weights),
+            rows=finite_rows(atoms, self.active_ids),
+            pool_ids=self.pool_ids,
+            pool=finite_rows(atoms, self.pool_ids),
+            t=self.steps,
+            passes=self.passes,
+            scored=self.scored,
+            estimate=None if math.isnan(self.estimate) else self.estimate,
+            lower=self.lower,
+            proof=self.proof,
+        )
+
+    def evaluate(self, objective: Objective, atoms: Atoms) -> State:
+        """Return the best point, evaluated again: no lower bound; StoreError if f is another there."""
+        active = ActiveSet(self.ids, self.weights, finite_rows(atoms, self.ids))
+        point = objective.at(active.x, active.drift)
+        away, size = abs(point.upper - self.value), max(abs(point.upper), abs(self.value))
+        close = size < math.inf and away <= self.goal + _SAME * size
+        if not (close or point.upper == self.value):
+            now = f"f = {point.upper:g} where it was {self.value:g}"
+            raise store.StoreError(f"`checkpoint` must be new, or of the same objective. Got {now}.")
+        return State(
+            t=self.steps,
+            point=point,
+            lower=-math.inf,
+            ids=self.ids,
+            weights=_scale(self.weights),
+            passes=self.passes,
+            scored=self.scored,
+            ratio=math.nan,
+            slack=math.inf,
+            kind="start",
+        )
+
+    def result(self, best: State) -> Result:
+        """Return the result of a run that has ended; its lower bound is read, not proved again."""
+        proved = {"value": best.value, "lower": min(self.lower, best.value)}
+        return Result(**(_list_fields(self) | {"x": best.point.x, "weights": best.weights} | proved))
+
+
+def _list_fields(result: Result) -> dict[str, Any]:
+    """What a checkpoint and its result have in common."""
+    return {field.name: getattr(result, field.name) for field in fields(Result)}
+
+
+def _scale(weights: Vector) -> Vector:
+    """Weights of sum 1; those that were scaled before stay as they were, to the bit."""
+    total = float(weights.sum())
+    return weights if abs(total - 1.0) <= SCALED else weights / total
+
+
+def _read_settings(value: Any) -> dict[str, str]:
+    return {str(name): str(text) for name, text in dict(value).items()}
+
+
+def _check(found: Checkpoint) -> None:
+    RESULT.check(found)
+    for ids, weights in ((found.ids, found.weights), (found.active_ids, found.active_weights)):
+        require(len(np.unique(ids)) == len(ids) > 0, "ids", "distinct", "repeated ids, or none")
+        check_weights(weights)
+    require(len(np.unique(found.pool_ids)) == len(found.pool_ids), "pool_ids", "distinct", "repeated ids")
+    sizes = found.steps, found.scored, found.passes, found.seconds
+    require(all(not size > _MOST for size in sizes), "counters", "moderate", sizes)
+    require(not math.isinf(found.estimate), "estimate", "finite", found.estimate)
+    reached = found.status is Status.GAP_REACHED
+    require(not reached or found.gap <= found.goal, "gap", "<= goal, as it was reached", found.gap)
+    require(len(found.trace) > 0, "trace", "not empty", "no states")
+
+
+CODEC = Codec(
+    KIND,
+    Checkpoint,
+    {
+        **RESULT.fields,
+        "active_ids": Array(shape=("active",), dtype=np.int64, low=0, below="n"),
+        "active_weights": Array(shape=("active",), low=0.0, high=1.0 + WEIGHTS),
+        "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
+        "proof": Array(shape=("d",), low=-LARGEST, high=LARGEST, optional=True),
+        "estimate": Scalar.NUMBER,
+        "settings": Json(dict, _read_settings),
+    },
+    _check,
+)
+"""How checkpoints are saved."""
+
+
+# ---------------------------------------------------------------- the file of a run
+
+Finish: TypeAlias = Callable[[Outcome[State]], Result]
+"""Makes a result of what a driver has seen of a run."""
+
+
+class CheckpointWriter:
+    """Writes the file of one run after every pass, and says where a run goes on that was in it before.
+
+    `ended` is its result if the run did already what was asked; `steps` and `seconds` are those so far.
+    """
+
+    def __init__(
+        self, file: str | PathLike[str], objective: Objective, method: Method, options: Mapping[str, Any]
+    ) -> None:
+        self._given, self._file = file, store.place(file, "checkpoint")
+        self._objective, self._exclude = objective, options["exclude"]
+        self._settings = describe_run(objective, method, options)
+        self._start: Callable[[Start], Start] | None = None
+        self._best: State | None = None
+        self._rows: list[TraceRow] = []
+        self._passes = -1.0
+        self.ended: Result | None = None
+        self.steps, self.seconds = 0, 0.0
+
+    def open(self, atoms: Atoms, source: Fingerprint) -> CheckpointWriter:
+        """Read how far the run is; StoreError, which says what differs, if the file is of another."""
+        with self._naming():
+            store.check_free(str(self._given), KIND)  # before anything is solved
+            if not self._file.exists():
+                return self
+            found = Checkpoint.load(self._file)
+        self._compare(found, source)
+        self._best = found.evaluate(self._objective, atoms)
+        self._start = functools.partial(found.restart, atoms)
+        self._rows, self._passes = list(found.trace), found.passes
+        self.steps, self.seconds = found.steps - self._rows[0].t, found.seconds
+        # Of a function only the name is known: such a run goes on, and proves its bound again.
+        if found.success and is_known(self._objective):
+            self.ended = found.result(self._best)
+            return self
+        with self._naming():  # lest a file that can no longer be written costs a pass
+            CODEC.save(found, self._file)
+        return self
+
+    def restart(self, begun: Start) -> Start:
+        """Where the run goes on; if it is new, where it begins."""
+        return begun if self._start is None else self._start(begun)
+
+    def write_due(self, finish: Finish, run: Outcome[State]) -> None:
+        """Write what was seen so far after every pass; at the start, lest a file that cannot be costs one."""
+        if self._passes < 0.0 or run.last.passes >= self._passes + 1.0:
+            self._write(finish(self._join(run)), run.last)
+
+    def end(self, finish: Finish, run: Outcome[State]) -> Result:
+        """Return the result; keep it, unless it has won nothing since the file was written."""
+        result = finish(self._join(run))
+        if result.success or run.last.passes > self._passes:
+            self._write(result, run.last)
+        return result
+
+    def _join(self, run: Outcome[State]) -> Outcome[State]:
+        """The whole run: what was seen now, and before."""
+        best = run.best if self._best is None or self._best.value >= run.best.value else self._best
+        return replace(run, best=best, rows=[*self._rows, *run.rows])
+
+    def _write(self, result: Result, last: State) -> None:
+        if len(last.ids) == 0:
+            return  # the origin need not lie in the hull
+        with self._naming():
+            CODEC.save(Checkpoint.of(result, last, self._settings), str(self._file))
+        self._passes = last.passes
+
+    def _compare(self, found: Checkpoint, source: Fingerprint) -> None:
+        rule = "`checkpoint` must be new, or hold a run of the same atoms, objective, method and options."
+        if found.fingerprint != source:
+            raise store.StoreError(f"{rule} Got other atoms in {self._file}.")
+        for name, value in self._settings.items():
+            there = found.settings.get(name, "")
+            if there != value:
+                got = f"{name} = {there}" if name in ("rtol", "atol") else f"another {name}"
+                raise store.StoreError(f"{rule} Got {got} in {self._file}.")
+        if np.isin(np.concatenate([found.ids, found.active_ids, found.pool_ids]), self._exclude).any():
+            raise store.StoreError(f"{self._file} is damaged: it uses atoms that are excluded.")
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Call the file what the caller calls it."""
+        try:
+            yield
+        except store.StoreError as error:
+            raise store.StoreError(str(error).replace("`path`", "`checkpoint`", 1)) from None
+        except OSError as error:
+            rule = "`checkpoint` must be a file that can be written."
+            why = error.strerror or error
+            raise OSError(f"{rule} Got {self._file}: {why}. What it held before is still there.") from None
+
+
+def describe_run(objective: Objective, method: Method, options: Mapping[str, Any]) -> dict[str, str]:
+    """What tells a run from others over the same atoms, by name: a number, or a digest.
+
+    Objectives and methods are known by their class and public fields (`identify`): a
+    function of the caller by its name, so that only its value at the best point tells
+    whether it is still the same.
+    """
+    known = {"objective": identify(objective), "method": identify(method)}
+    for name, value in options.items():
+        known[name] = repr(value) if isinstance(value, float) else identify(value)
+    return known

@@ -1,0 +1,302 @@
+"""`minimize`: check, pool, method, drive, result."""
+
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wolfhound.core import validate
+from wolfhound.core.contracts import INNER, Atoms, AtomsLike, Ids, Method, Objective, Oracle, Start, State
+from wolfhound.core.progress import read_gap, show_progress
+from wolfhound.core.rounding import UNIT, ends_in_rounding, gamma
+from wolfhound.core.threads import one_blas_thread
+from wolfhound.data.atoms import as_atoms, draw_some, fingerprint, finite_rows
+from wolfhound.data.encoding import TableAtoms
+from wolfhound.methods.asking import POOL, SAMPLE
+from wolfhound.methods.fully_corrective import FullyCorrective
+from wolfhound.oracles.scan import Scan, least_memory
+from wolfhound.solve.arguments import (
+    as_names,
+    as_start,
+    check_kinds,
+    describe_method,
+    find_rows,
+    hear_rows,
+    pick_names,
+    refuse_gaps,
+    to_places,
+    to_rows,
+)
+from wolfhound.solve.checkpoint import CheckpointWriter
+from wolfhound.solve.driver import Limits, Outcome, drive
+from wolfhound.solve.result import Result, Trace
+
+_SAME = 64.0 * UNIT
+"""Relative difference of atoms that are one point but for rounding."""
+
+
+def minimize(
+    objective: Objective,
+    atoms: Oracle | AtomsLike,
+    *,
+    method: Method | None = None,
+    rtol: float = 1e-6,
+    atol: float = 0.0,
+    max_steps: float = math.inf,
+    max_passes: float = math.inf,
+    max_seconds: float = math.inf,
+    max_memory: float | str | None = None,
+    exclude: ArrayLike | None = None,
+    names: Sequence[str] | None = None,
+    start: Result | tuple[ArrayLike, ArrayLike] | None = None,
+    callback: Callable[[State], bool | None] | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    progress: bool | None = None,
+    seed: int | np.random.Generator = 0,
+) -> Result:
+    """Minimise a smooth f over the convex hull of the atoms, with a proved gap.
+
+    Parameters
+    ----------
+    objective
+        f, e.g. `SquaredDistance(target)`.
+    atoms : oracle, atoms, (n, d) array, table, path, or a list of paths
+        Anything but an oracle is searched by `Scan`. A frame becomes atoms as `encode` has it; rows
+        with missing values are left out, and ids are those of the frame.
+    method
+        `FullyCorrective()` by default.
+    rtol, atol
+        The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
+        the larger of the Frank-Wolfe gap at a cold start over a random pool, and
+        median minus minimum of f over some of its atoms.
+    max_steps, max_passes, max_seconds
+        Limits; the best point so far is returned with its status.
+    max_memory
+        Bytes, or a text such as "1GB", to work in, besides atoms in memory, f, and Python with
+        its libraries: for blocks, harvest, screening and pool. Not for an oracle, which has
+        its own. Default: no limit.
+    exclude : (e,) ids, optional
+        Atoms that must not be used.
+    names : n strings, optional
+        The result carries those of its active atoms.
+    start : Result or (ids, weights), optional
+        Warm start. Its lower bound is not taken over. Where the run ends there without a proof, or f is
+        not finite there, it goes on from a cold start: the better of both is returned.
+    callback
+        Called with every `State`; returning True stops.
+    checkpoint : path, optional
+        A file that is written after every pass. The same call with the same file goes on
+        from there, or returns the result of a run that has ended; `max_steps` and
+        `max_passes` count the whole run, `max_seconds` this call. Other atoms, another
+        objective, method or option is refused; for that all atoms are read once, and hashed.
+    progress
+        Whether to show on stderr how far it is; None: on a terminal or in a notebook, after two seconds.
+    seed
+        Of the random pool. The same seed gives the same answer.
+
+    Returns
+    -------
+    Result
+        With ``lower <= min f <= value``, rounding included. Only rows that were
+        read are checked for nan.
+
+    Examples
+    --------
+    The point of the simplex closest to (1, 0.2, 0):
+
+    >>> from wolfhound import SquaredDistance
+    >>> result = minimize(SquaredDistance([1.0, 0.2, 0.0]), np.eye(3))
+    >>> result.x.round(6)
+    array([0.9, 0.1, 0. ])
+    """
+    began = time.perf_counter()
+    table = find_rows(atoms)  # its rows that are kept are the atoms; ids of the result are rows of it
+    refuse_gaps(table, checkpoint, "checkpoint")
+    limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
+    rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
+    method = FullyCorrective() if method is None else method
+    check_kinds(objective, method, start, callback)
+    oracle, method = _as_oracle(atoms if table is None else table.atoms, method, max_memory)
+    n, d = oracle.atoms.shape
+    validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
+    names = as_names(names if table is None else table.pick(names, "names"), n)
+    exclude = to_places(table, [] if exclude is None else exclude, "exclude", strict=False)
+    banned = validate.ids(exclude, "exclude", n)
+    warm, rng = as_start(start, table, n, banned), validate.rng(seed)
+    # Before the run: afterwards the atoms may no longer be readable.
+    source, writer = fingerprint(oracle.atoms if table is None else table), None
+    if checkpoint is not None:
+        options = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned), "start": warm, "seed": rng}
+        writer = CheckpointWriter(checkpoint, objective, method, options).open(oracle.atoms, source)
+        if writer.ended is not None:
+            return replace(writer.ended, names=pick_names(names, writer.ended.ids))
+        limits = limits.after(writer.steps)
+
+    with one_blas_thread():
+        starts = [method.begin(objective, _draw_pool(objective, oracle.atoms, banned, rng), rng)]
+        if warm is not None:
+            rows = finite_rows(oracle.atoms, warm.ids)
+            starts.insert(0, replace(starts[0], rows=rows, **warm._asdict()))
+        scale, stake = _find_scale(objective, starts[-1])
+    goal = max(atol, rtol * scale)
+    if writer is not None:
+        starts[0] = writer.restart(starts[0])
+    states = _try_starts(method, objective, oracle, starts, goal=goal, stake=stake, rng=rng)
+
+    known = {"fingerprint": source, "objective": repr(objective), "method": describe_method(method)}
+    finish = partial(_finish, table, names, known | {"goal": goal})
+    keep: dict[str, Any] = {}
+    if writer is not None:
+        keep = {"spent": writer.seconds, "keep": partial(writer.write_due, finish)}
+    read = read_gap(n, goal, d * oracle.atoms.dtype.itemsize)
+    with show_progress(progress, read, hear_rows(table, callback)) as hear:
+        run = drive(states, goal=goal, limits=limits, stake=stake, callback=hear, began=began, **keep)
+    return finish(run) if writer is None else writer.end(finish, run)
+
+
+def _draw_pool(objective: Objective, atoms: Atoms, exclude: Ids, rng: np.random.Generator) -> Start:
+    """Draw the random atoms that a run begins with; ids, because files may be ordered."""
+    n, d = atoms.shape
+    # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
+    size = max(POOL, 4 * d if objective.quadratic else 0) + len(exclude)
+    drawn = draw_some(n, size, rng) if size < n else np.arange(n)
+    ids = rng.permutation(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
+    validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
+    rows = finite_rows(atoms, ids)
+    return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
+
+
+def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
+    """Return what rtol is relative to, and how much f varies over what was seen; 0 if that is rounding.
+
+    Of the cold start, so that a warm one changes neither goal nor success; it takes no pass. Values tell how
+    much f varies, slopes where these do not: at the edge of a domain slopes know no bounds.
+    """
+    pool = start.pool.astype(np.float64)
+    rows = np.concatenate([pool, start.rows.astype(np.float64)])
+    cold = objective.at(start.weights @ start.rows.astype(np.float64))
+    values = objective.values(start.pool[:SAMPLE])
+    values, slope, noise = values[np.isfinite(values)], 0.0, 0.0
+    scale = float(np.median(values) - values.min()) if len(values) else 0.0
+    if math.isfinite(cold.value):
+        slope = max(float((cold.grad @ cold.x - pool @ cold.grad).max()), 0.0)
+        unit = gamma(len(cold.x) + len(start.weights) + 2)
+        noise = 4.0 * unit * float(np.abs(cold.grad) @ np.abs(rows).max(axis=0))
+        values = np.append(values, cold.value)
+    spread = float(np.ptp(values)) if len(values) else 0.0
+    stake = spread if spread > noise else slope
+    same = bool((np.ptp(rows, axis=0) <= _SAME * np.abs(rows).max(axis=0)).all())
+    return max(scale, slope), 0.0 if same or stake <= noise else stake
+
+
+def _try_starts(
+    method: Method,
+    objective: Objective,
+    oracle: Oracle,
+    starts: Sequence[Start],
+    *,
+    goal: float,
+    stake: float,
+    rng: np.random.Generator,
+) -> Iterator[State]:
+    """Yield a method's states from the first start, and from the next where they end without a proof.
+
+    At the edge of a domain slopes and curvature tell nothing of what lies inside: from a warm start
+    there a run may stall that a cold one solves. The next start goes on with counters and proof; those
+    before the last are tried only if f is finite there. `stake`: see `core.rounding.ends_in_rounding`.
+    """
+    best: State | None = None
+    last: State | None = None
+    for each in starts:
+        x = each.weights @ each.rows.astype(np.float64)
+        if each is not starts[-1] and not np.isfinite(objective.values(x[None])).all():
+            continue
+        start, proved = each, -math.inf
+        if last is not None:  # which has ended here: counters and proof go on
+            start, proved = replace(each, lower=last.lower, proof=last.proof), last.lower
+            start = replace(start, t=last.t, passes=last.passes, scored=last.scored)
+        for state in method.states(objective, oracle, start, goal=goal, rng=rng):
+            best = state if best is None or (state.kind != INNER and state.value <= best.value) else best
+            # What was proved stays so, also before the method has proved it again.
+            held = min(proved, best.value)
+            last = replace(state, lower=held) if held > state.lower else state
+            yield last
+        if best is None or last is None or ends_in_rounding(best, last.lower, stake):
+            return
+
+
+def _finish(
+    table: TableAtoms | None, names: Sequence[str] | None, known: dict[str, Any], run: Outcome[State]
+) -> Result:
+    """Make the result of what was seen of a run so far; `known` was so before it."""
+    best, last = run.best, run.last
+    return Result(
+        x=best.point.x,
+        ids=to_rows(table, best.ids),
+        weights=best.weights,
+        value=best.value,
+        lower=last.lower,
+        status=run.status,
+        steps=last.t,
+        passes=last.passes,
+        scored=last.scored,
+        seconds=run.seconds,
+        trace=Trace.of(run.rows),
+        names=pick_names(names, best.ids),
+        **known,
+    )
+
+
+# ---------------------------------------------------------------- atoms, and a memory limit
+
+_COPIES = 4
+"""Copies of a row of the pool: itself, room to grow, the harvest, and a copy in float64 now and then."""
+
+_BESIDE = 100
+"""Bytes beside each row: ids, scores, places."""
+
+_LEAST = FullyCorrective(harvest=64, pool=POOL)
+
+
+def _as_oracle(atoms: Any, method: Method, max_memory: float | str | None) -> tuple[Oracle, Method]:
+    """Return what answers queries, and the method; both keep to a memory limit, if there is one."""
+    searched = validate.is_oracle(atoms)
+    if max_memory is None:
+        return atoms if searched else Scan(atoms), method
+    rule = "None for an oracle, which has its own memory: give the atoms, or Scan(atoms, max_memory=...)"
+    validate.require(not searched, "max_memory", rule, max_memory)
+    return fit_memory(as_atoms(atoms), method, max_memory)
+
+
+def fit_memory(atoms: Atoms, method: Method, max_memory: float | str) -> tuple[Scan, Method]:
+    """Share a memory limit out between the passes and the pool; ValueError says what would do.
+
+    Passes give up screening and large blocks; `FullyCorrective` gives up a large pool
+    and harvest. Of other methods only the pool that they start from is known.
+    """
+    given, passes = validate.memory(max_memory, "max_memory"), least_memory(atoms)
+    adjust, pools = isinstance(method, FullyCorrective), _weigh(atoms, _LEAST)
+    least = f"at least {passes + pools:,} bytes for these atoms"
+    validate.require(given >= passes + pools, "max_memory", least, f"{given:,.0f}")
+    fitted = method if isinstance(method, FullyCorrective) else _LEAST
+    while adjust and _weigh(atoms, fitted) > max((given - passes) / 2, pools):
+        fitted = replace(fitted, harvest=max(fitted.harvest // 2, 64), pool=max(fitted.pool // 2, POOL))
+    return Scan(atoms, max_memory=given - _weigh(atoms, fitted)), fitted if adjust else method
+
+
+def _weigh(atoms: Atoms, method: FullyCorrective) -> int:
+    """Bytes that a fully corrective run over these atoms takes, at most: d + 1 atoms are active."""
+    d = atoms.shape[1]
+    active = min(d + 1, atoms.shape[0])
+    rows = max(method.pool, 10 * active, POOL, 4 * d) + max(method.harvest, 8 * active)
+    factor = 16 * (d + 65) * d + 24 * (d + 65) ** 2
+    return min(rows, atoms.shape[0]) * (_COPIES * d * atoms.dtype.itemsize + _BESIDE) + factor
