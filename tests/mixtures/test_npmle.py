@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import wolfhound
-from tests.fuzz.mixtures import draw, judge_fit
+from tests.fuzz.mixtures import draw, judge, judge_fit
+from tests.fuzz.supervise import Findings
 from wolfhound.data.store import StoreError
 from wolfhound.mixtures import _exchange
 from wolfhound.mixtures._exchange import merge
@@ -68,6 +69,14 @@ def test_one_observation_is_its_own_best_parameter() -> None:
 @given(st.integers(0, 100_000))
 def test_no_finer_fit_is_better_than_the_gap_allows(seed: int) -> None:
     assert judge_fit(np.random.default_rng(seed)) == []
+
+
+@pytest.mark.parametrize("batch", [100, 428, 742])
+def test_what_stalled_under_attack_is_solved(batch: int) -> None:
+    # 100: a mean of 5,000 logarithms was taken to be rounded as one is. 428, 742: weights that were solved
+    # loosely let a move drop what an observation of little weight needs, in every round again.
+    found = [each for each in judge(1443549646, batch) if isinstance(each, Findings)]
+    assert [each.violations for each in found] == [[]] * 5
 
 
 @pytest.mark.parametrize("atol", [1e-6, 1e-9])

@@ -30,6 +30,9 @@ KEPT = 1e-10
 TIDIED = 20_000
 """Distinct observations up to which the support is made as small as the proof allows."""
 
+LOOSE = 0.03
+"""Share of the last gap to which weights are solved; less after a round that did not climb."""
+
 FINE_GAP = 1e-7
 """Smaller gaps are proved on cells half as wide."""
 
@@ -106,15 +109,18 @@ def run_rounds(
 ) -> Exchanged:
     """Rounds of weights, moves and certificates; the best by its gap.
 
-    With fine bins the start was fitted to them, and they give the curvature of moves.
+    With fine bins the start was fitted to them, and they give the curvature of moves. Weights are solved
+    as far as the gap asks for; where an observation of little weight is all that is left, that is not
+    far enough: a move then drops what the certificate found, and rounds would go in a circle.
     """
     near, gap = NEAR * float(np.quantile(data.reach, 0.05)), 1.0 if bins is None else FITTED
     best: Exchanged | None = None
+    loose, last = LOOSE, -math.inf
     for number in range(1, ROUNDS + 1):
         report_rows(data.n)
         rows = LikelihoodRows(data.likelihood(z), data.w)
         x = expect(rows, x, 5 if gap > 1e-2 else 0)  # far away Newton would go astray
-        z, x = _weigh(rows, z, x, max(0.02 * atol, min(1e-2, 0.03 * gap)), KEPT)
+        z, x = _weigh(rows, z, x, max(0.02 * atol, min(1e-2, loose * gap)), KEPT)
         z, x = _move(data, z, x, near, gap, bins)
         theta = data.to_theta(z)
         if atol < FINE_GAP:
@@ -123,8 +129,9 @@ def run_rounds(
             theta, x = _weigh(rows, theta, x, 0.02 * atol, 0.0)
             z = data.from_theta(theta)
         f, gap, slack, found = data.prove(theta, x, 0.5 * atol)
+        value = float(data.w @ np.log(f)) if f.min() > 0.0 else -math.inf
+        loose, last = loose if value > last else 0.01 * loose, value
         if best is None or gap <= best.gap:
-            value = float(data.w @ np.log(f)) if f.min() > 0.0 else -math.inf
             best = Exchanged(theta, x, f, value, gap, slack, number)
         best.rounds = number
         if gap <= atol or time.perf_counter() > end:

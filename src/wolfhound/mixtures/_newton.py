@@ -67,8 +67,8 @@ SEARCHES = 20
 COLLAPSE = 0.02
 """A step that leaves less than this share of any row's likelihood is too long: the mean hardly sees it."""
 
-NOISE = 1e-14
-"""Rounding of a mean of logarithms, as a share of 1 and its size: what is smaller says nothing."""
+NOISE = 8.0 * UNIT
+"""Rounding of a mean of n logarithms, as a share of 1 + its size and of 8 + sqrt(n): less says nothing."""
 
 SPREAD = 0.01
 """Weight that goes to all components before rows are met that the sample did not have."""
@@ -316,7 +316,7 @@ def improve(
 def _search(rows: LikelihoodRows, here: Solved, y: Vector, last: Vector, u: Vector) -> Solved:
     """The longest step towards y that climbs; where values are all rounding, one that lowers the gap."""
     gain = float((here.look.slopes - 1.0) @ (y - here.x))
-    noise = NOISE * (1.0 + abs(here.look.value))
+    noise = NOISE * (8.0 + math.sqrt(len(u))) * (1.0 + abs(here.look.value))
     step, reads = 1.0, 0
     for reads in range(1, SEARCHES + 1 if gain > noise else 2):
         new = y if step == 1.0 else here.x + step * (y - here.x)
