@@ -107,12 +107,23 @@ def test_few_points_far_away_are_held(seed: int) -> None:
     assert found.log_volume + math.log(found.ratio) <= float(least) + 1e-9
 
 
+@pytest.mark.parametrize("size", [1e-76, 1e-40, 1e60])
+def test_points_of_any_moderate_size_are_held(size: float) -> None:
+    points = size * (FLAT + 1e8)  # the smallest are 1e-68, and columns 1e-76 wide
+    found = enclosing_ellipsoid(points)
+    assert found.success
+    assert holds(found, points)
+    assert found.log_volume == pytest.approx(
+        enclosing_ellipsoid(FLAT).log_volume + 3 * math.log(size), abs=1e-4
+    )
+
+
 @pytest.mark.parametrize(
     ("points", "words"),
     [
         (np.array([[0.0, 1.0], [np.nan, 2.0], [3.0, 1.0]]), "`points`"),
         (1e90 * FLAT, r"`points` must be below 1e\+70"),
-        (1e-90 * FLAT, "`points` must be columns wider than 1e-70"),
+        (1e-100 * FLAT, "`points` must be columns wider than 1e-90"),
     ],
 )
 def test_numbers_that_no_matrix_can_hold_are_refused(points: Any, words: str) -> None:

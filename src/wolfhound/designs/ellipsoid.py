@@ -26,7 +26,10 @@ from wolfhound.show.markup import Field, HasSummary, Summary, list_weights, pick
 from wolfhound.solve.result import LISTED
 
 _LARGEST = 1e70
-"""Points are smaller, and columns wider than its inverse: the entries of the matrix must be numbers."""
+"""Points are smaller than this."""
+
+_NARROWEST = 1e-90
+"""Columns are wider: entries of the matrix must be numbers. Numbers above 1e-70 that differ, differ by more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -196,8 +199,8 @@ def _choose_frame(rows: Atoms) -> _Frame:
     if constant:
         _refuse_flat(len(half), "; ".join(constant[:6]) + ("; ..." if len(constant) > 6 else ""))
     least = float(half.min())
-    rule = f"columns wider than {1.0 / _LARGEST:g}; scale them"
-    validate.require(least > 1.0 / _LARGEST, "points", rule, f"{least:g}")
+    rule = f"columns wider than {_NARROWEST:g}; scale them"
+    validate.require(least > _NARROWEST, "points", rule, f"{least:g}")
     return _Frame(0.5 * low + 0.5 * high, scale_to_one(half))
 
 
