@@ -29,7 +29,7 @@ _LARGEST = 1e70
 """Points are smaller than this."""
 
 _NARROWEST = 1e-90
-"""Columns are wider: entries of the matrix must be numbers. Numbers above 1e-70 that differ, differ by more."""
+"""Columns are wider: the matrix must have numbers. Floats above 1e-70 that differ, differ by more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
