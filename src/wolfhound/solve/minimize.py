@@ -181,20 +181,20 @@ def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
     Of the cold start, so that a warm one changes neither goal nor success; it takes no pass. Values tell how
     much f varies, slopes where these do not: at the edge of a domain slopes know no bounds.
     """
-    pool = start.pool.astype(np.float64)
-    rows = np.concatenate([pool, start.rows.astype(np.float64)])
+    low, high = start.pool.min(axis=0).astype(np.float64), start.pool.max(axis=0).astype(np.float64)
+    top = np.maximum(-low, high)
     cold = objective.at(start.weights @ start.rows.astype(np.float64))
     values = objective.values(start.pool[:SAMPLE])
     values, slope, noise = values[np.isfinite(values)], 0.0, 0.0
     scale = float(np.median(values) - values.min()) if len(values) else 0.0
     if math.isfinite(cold.value):
-        slope = max(float((cold.grad @ cold.x - pool @ cold.grad).max()), 0.0)
+        slope = max(float((cold.grad @ cold.x - start.pool.astype(np.float64) @ cold.grad).max()), 0.0)
         unit = gamma(len(cold.x) + len(start.weights) + 2)
-        noise = 4.0 * unit * float(np.abs(cold.grad) @ np.abs(rows).max(axis=0))
+        noise = 4.0 * unit * float(np.abs(cold.grad) @ top)
         values = np.append(values, cold.value)
     spread = float(np.ptp(values)) if len(values) else 0.0
     stake = spread if spread > noise else slope
-    same = bool((np.ptp(rows, axis=0) <= _SAME * np.abs(rows).max(axis=0)).all())
+    same = bool((high - low <= _SAME * top).all())
     return max(scale, slope), 0.0 if same or stake <= noise else stake
 
 
