@@ -401,7 +401,8 @@ def _bend(rows: LikelihoodRows, u: Vector, pool: Ints, rest: Vector | None) -> V
         if rest is not None:
             part = np.column_stack([part, block @ rest.astype(block.dtype)])
         with np.errstate(over="ignore"):
-            scaled = np.minimum(part * scale[here, None], MOST).astype(part.dtype)
+            scaled = part * scale[here, None]
+        scaled = np.minimum(scaled, MOST, out=scaled).astype(part.dtype, copy=False)
         out += scaled.T @ scaled
     return out
 
