@@ -11,8 +11,8 @@ from wolfhound.compiled.jit import kernel, lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, score_pairs, sort_best
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
-from wolfhound.oracles.int8._kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
-from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, address, move
+from wolfhound.oracles.int8._kernels import BareScale, CodeScale, code_queries
+from wolfhound.oracles.int8.layout import ROWS, BareQueries, BareRows, CodedQueries, PackedRows, address, move
 
 BINS = 256
 """Promises are compared to this part of their range."""
@@ -154,7 +154,7 @@ def probe(
     promises: Promises,
     offsets: Ints,
     packed: PackedRows,
-    queries: PackedQueries,
+    queries: CodedQueries,
     progress: ProbeState,
     room: Room,
 ) -> None:
@@ -207,28 +207,26 @@ def best_of_probed(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
-    exclude: Ids,
     promises: tuple[Singles, Singles, Singles, Singles],
     codes: tuple[BareRows, BareScale, Ints],
     rounds: tuple[Ints, Vector, int],
-    room: tuple[BareCoded, Room],
+    room: tuple[BareQueries, Room],
     bare: BareTop,
 ) -> int:
     """Probe for one query, round by round, and answer with the best by their rows; see `close`.
 
     `promises` are the fields of `Promises`; `codes` those of `PackedRows` and `CodeScale`, and where buckets
     begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep;
-    `room` is of `empty_coded` and `make_room`.
+    `room` is of `empty_queries` and `make_room`.
     """
     top, promised = Top(*bare), Promises(*promises)
-    packed, offsets, coded = PackedRows(*codes[0]), codes[2], CodedRows(*room[0])
+    packed, offsets, asked = PackedRows(*codes[0]), codes[2], CodedQueries(*room[0])
     budgets, enough, most = rounds
-    code_queries(query, sizes, CodeScale(*codes[1]), coded)
-    coded.rules[0].size = np.float32(0.0)
+    code_queries(query, sizes, CodeScale(*codes[1]), asked)
+    asked.rules[0].size = np.float32(0.0)
     keys, places = np.empty((1, 2 * most), np.float32), np.empty((1, 2 * most), np.int64)
     fill, done, which = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    state = ProbeState(keys, places, fill, coded.rules["floor"], done, top.scored)
-    asked = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
+    state = ProbeState(keys, places, fill, asked.rules["floor"], done, top.scored)
     scores, ids, last = np.empty((1, most)), np.empty((1, most), np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
         probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room[1])

@@ -35,9 +35,8 @@ from wolfhound.oracles.asking import (
     refuse_overflow,
     rescore_pairs,
 )
-from wolfhound.oracles.int8._kernels import empty_coded
 from wolfhound.oracles.int8.codes import Codes, check_codes, check_norms, encode_atoms, encode_queries
-from wolfhound.oracles.int8.layout import BareRows, PackedRows
+from wolfhound.oracles.int8.layout import BareRows, PackedRows, empty_queries
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan
 
@@ -272,11 +271,10 @@ def _probe_at_once(
         rows,
         question.queries,
         question.sizes,
-        question.exclude,
         promises[:],  # a plain tuple
         (buckets.estimates(), buckets.codes.bare[1], buckets.offsets),
         (budgets, enough, max(ENOUGH, 2 * question.k)),
-        (empty_coded(1, rows.shape[1]), kernels.make_room(bucketing.buckets)),
+        (empty_queries(rows.shape[1], question.exclude), kernels.make_room(bucketing.buckets)),
         top,
     )
     if found < 0:
@@ -301,7 +299,7 @@ class _Probe:
         m, most = len(question.queries), max(ENOUGH, 2 * question.k)
         self._offsets, self._most = buckets.offsets, most
         self._packed = PackedRows(*buckets.estimates())
-        self._queries = encode_queries(buckets.codes, question).pack()
+        self._queries = encode_queries(buckets.codes, question)
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
         keys, places = np.empty((m, 2 * most), np.float32), np.empty((m, 2 * most), np.int64)

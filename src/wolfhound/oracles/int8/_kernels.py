@@ -16,9 +16,9 @@ from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows
 from wolfhound.oracles.int8.layout import (
     GROUP,
     ROWS,
-    RULE,
+    BareQueries,
     BareRows,
-    PackedQueries,
+    CodedQueries,
     PackedRows,
     Shorts,
     address,
@@ -195,23 +195,6 @@ BareScale: TypeAlias = tuple[Vector, int, int, float, float, float, int]
 """The fields of a `CodeScale`."""
 
 
-class CodedRows(NamedTuple):
-    """Room for m coded queries; as `CodedQueries` has them."""
-
-    levels: Shorts  # (m, 2 pairs), zeros: the last one may stay so
-    rules: Any  # (m,) `RULE`
-    numbers: Vector  # (4, m): base, slack, exponents, and whether they are hopeless
-
-
-BareCoded: TypeAlias = tuple[Shorts, Any, Vector]
-"""The fields of `CodedRows`."""
-
-
-def empty_coded(m: int, d: int) -> BareCoded:
-    """Room for m queries of dimension d."""
-    return np.zeros((m, d + d % 2), np.int16), np.empty(m, RULE), np.empty((4, m))
-
-
 @lean_kernel
 def above(value: float) -> Any:
     """Round up to float32."""
@@ -220,7 +203,7 @@ def above(value: float) -> Any:
 
 
 @lean_kernel
-def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRows) -> None:
+def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedQueries) -> None:
     """Round ``y = 2**-exponent query`` to step * level with |level| <= most, and bound what that loses.
 
     The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
@@ -229,7 +212,7 @@ def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRow
     product with the centre, and what cancels when base, key and slack are added.
     """
     m, d = queries.shape
-    levels, rules, numbers = out
+    levels, rules, numbers, _ = out
     middle, zero, exponent, height, error, radius, most = scale
     loop = (d + 2) * UNIT / (1.0 - (d + 2) * UNIT)
     for i in range(m):
@@ -312,14 +295,14 @@ def _take(
     bits: Any,
     uppers: Singles,
     packed: PackedRows,
-    queries: PackedQueries,
+    queries: CodedQueries,
     found: CandidateLists,
 ) -> None:
     """Keep the rows from place `first` on that reach the floor and are not excluded; `bits`: that may.
 
     Their `lows` are so low that a row with a key below them is surely worse.
     """
-    rule, slack, exclude = queries.rules[q], queries.slacks[q], queries.exclude
+    rule, slack, exclude = queries.rules[q], queries.numbers[1, q], queries.exclude
     at = found.fill[q]
     while bits != 0:
         row = lowest_bit(bits)
@@ -339,7 +322,7 @@ def _take(
 
 @kernel
 def sweep(
-    packed: PackedRows, span: tuple[int, int], queries: PackedQueries, k: int, found: CandidateLists
+    packed: PackedRows, span: tuple[int, int], queries: CodedQueries, k: int, found: CandidateLists
 ) -> None:
     """Bound the rows of the blocks of a span; keep, per query, all that can be among the k best.
 
@@ -389,7 +372,7 @@ BareCodes: TypeAlias = tuple[BareRows, BareScale]
 
 
 @lean_kernel
-def unscale(key: Any, coded: CodedRows) -> float:
+def unscale(key: Any, coded: CodedQueries) -> float:
     """Turn a key of the first query into an upper bound in the caller's units, as `CodedQueries.scores`."""
     total = np.float64(key) + (coded.numbers[0, 0] + coded.numbers[1, 0])
     return math.ldexp(total * (1.0 + 1e-15 * np.sign(total)), int(coded.numbers[2, 0])) + TINY
@@ -400,19 +383,18 @@ def best_by_codes(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
-    exclude: Ids,
     codes: BareCodes,
-    asked: BareCoded,
+    asked: BareQueries,
     room: int,
     slack: float,
     bare: BareTop,
 ) -> int:
     """Bound all rows by their codes, score those that can be among the k best; see `close`.
 
-    The more the first k reach, the fewer others must be scored. `asked` is of `empty_coded`, `room` the
+    The more the first k reach, the fewer others must be scored. `asked` is of `empty_queries`, `room` the
     most candidates. Returns `UNDECIDED` if they do not fit, or the query is hopeless.
     """
-    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedRows(*asked)
+    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedQueries(*asked)
     keys, lows = np.empty((1, room), np.float32), np.empty((1, room), np.float32)
     places, fill = np.empty((1, room), np.int64), np.zeros(1, np.int64)
     spare, numbers = np.empty((1, room), np.float32), np.empty((1, room), np.int64)
@@ -422,8 +404,7 @@ def best_by_codes(
     code_queries(query, sizes, CodeScale(*codes[1]), coded)
     if coded.numbers[3, 0] > 0.0:
         return UNDECIDED
-    asking = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
-    sweep(packed, (0, packed.blocks.shape[0]), asking, k, found)
+    sweep(packed, (0, packed.blocks.shape[0]), coded, k, found)
     count = found.fill[0]
     if count < 0:
         return UNDECIDED
@@ -452,9 +433,9 @@ def best_by_codes(
 
 
 @lean_kernel
-def bound_queries(queries: Vector, sizes: Vector, codes: BareCodes, asked: BareCoded, out: Singles) -> None:
+def bound_queries(queries: Vector, sizes: Vector, codes: BareCodes, asked: BareQueries, out: Singles) -> None:
     """Upper bound of every row for every query; out: (m, 16 b)."""
-    packed, coded = PackedRows(*codes[0]), CodedRows(*asked)
+    packed, coded = PackedRows(*codes[0]), CodedQueries(*asked)
     code_queries(queries, sizes, CodeScale(*codes[1]), coded)
     first = address(packed, coded)
     for q in range(out.shape[0]):

@@ -29,18 +29,17 @@ from wolfhound.oracles.asking import (
 )
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
-from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, empty_coded, sweep
+from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, sweep
 from wolfhound.oracles.int8.codes import (
     CHUNK,
     CodeChunk,
-    CodedQueries,
     Codes,
     CodeStore,
     check_codes,
     encode_atoms,
     encode_queries,
 )
-from wolfhound.oracles.int8.layout import PAIR, ROWS, PackedQueries, shape_of
+from wolfhound.oracles.int8.layout import PAIR, ROWS, CodedQueries, empty_queries, shape_of
 from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
@@ -179,10 +178,9 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
     if rows is None or not isinstance(codes, Codes) or codes.blocks.nbytes > CHUNK:
         return None
     slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
-    query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
-    top = empty_top(rows, k)
-    asked = empty_coded(1, rows.shape[1])
-    found = best_by_codes(rows, query, sizes, exclude, codes.bare, asked, room(k), slack, top)
+    query, sizes, k = question.queries, question.sizes, question.k
+    top, asked = empty_top(rows, k), empty_queries(rows.shape[1], question.exclude)
+    found = best_by_codes(rows, query, sizes, codes.bare, asked, room(k), slack, top)
     if found == UNDECIDED:
         return None
     report_rows(codes.n)
@@ -349,8 +347,7 @@ def _sweep(chunk: CodeChunk, queries: CodedQueries, k: int, floors: Singles) -> 
     keys, lows, places, fill = found[:4]
     rules = queries.rules.copy()
     rules["floor"] = floors
-    asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
-    sweep(chunk.packed, chunk.span, asked, k, found)
+    sweep(chunk.packed, chunk.span, queries._replace(rules=rules), k, found)
     width = max(0, int(fill.max()))
     # Copies: what has no candidates is not kept.
     keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width] + chunk.first
