@@ -74,6 +74,22 @@ def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any, row: int
 
 
 @lean_kernel
+def _centre(row: Matrix, frame: CodeFrame, y: Matrix, bits: Any) -> float:
+    """Write y of a row; return its largest |entry|.
+
+    Without their sign, the bits have the order of |y|; integers have their largest found in registers.
+    """
+    d, mask = row.shape[0], bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)
+    for j in range(d):
+        y[j] = frame.unit * row[j] - frame.centre[j]
+    most = mask & bits[0]
+    for j in range(d):
+        most = max(most, mask & bits[j])
+    bits[d] = most
+    return np.float64(y[d])
+
+
+@lean_kernel
 def encode(
     rows: Matrix, places: Ids, frame: CodeFrame, scratch: Scratch, out: PackedRows
 ) -> tuple[float, float, float]:
@@ -90,11 +106,10 @@ def encode(
     Returns the largest |entry of y|, |scale code| and error; the error is nan if a row is not finite.
     """
     n, d = rows.shape
-    centre, unit, zero = frame
+    zero = frame.zero
     y, bits, codes, pairs = scratch
     top, height, worst, bad = 0.0, 0.0, 0.0, 0.0
     kind = rows.dtype.type
-    mask = bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)  # all but the sign
     roundoff = 2.0**-24 if y.itemsize == 4 else UNIT
     lowest = kind(0.0) if zero > 0 else kind(-127.0)
     flip = np.int16(-32640 if zero > 0 else 0)  # 128 in either byte
@@ -109,14 +124,7 @@ def encode(
             held = 0
         if held == 0:
             begin = place
-        for j in range(d):
-            y[j] = unit * rows[i, j] - centre[j]
-        # Without their sign, the bits have the order of |y|; integers have their largest found in registers.
-        most = mask & bits[0]
-        for j in range(d):
-            most = max(most, mask & bits[j])
-        bits[d] = most
-        entry = np.float64(y[d])
+        entry = _centre(rows[i], frame, y, bits)
         # A little above, so that no code is larger than it may be.
         single = np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-21))
         single = single if single >= np.float32(2.0**-126) else np.float32(0.0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.core.progress import read_rows, report_rows, show_progress
 from wolfhound.core.threads import map_ordered
-from wolfhound.data.atoms import append_rows, as_atoms, check_removed, remove_rows
+from wolfhound.data.atoms import as_atoms
 from wolfhound.oracles import indexes as saved
 from wolfhound.oracles.asking import (
     CheckedOracle,
@@ -28,7 +28,7 @@ from wolfhound.oracles.asking import (
     slacks,
 )
 from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.indexes import BuiltAnew, IndexKind
 from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, sweep
 from wolfhound.oracles.int8.codes import (
     CHUNK,
@@ -52,7 +52,7 @@ _PER_ENTRY = 32
 
 
 @final
-class Int8Scan(CheckedOracle):
+class Int8Scan(CheckedOracle, BuiltAnew):
     """Exact oracle that reads int8 codes and only the rows that can still win.
 
     A pass over the codes bounds every score from above and below; rows that can
@@ -90,34 +90,7 @@ class Int8Scan(CheckedOracle):
         with show_progress(progress, read_rows("building", rows.shape[0])):
             return cls(rows, encode_atoms(rows))
 
-    def append(self, rows: AtomsLike) -> Int8Scan:
-        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
-
-        It is the index that `build` makes of them; this index stays as it is.
-
-        Parameters
-        ----------
-        rows : (r, d) array, or whatever `build` takes
-            Rows in memory are joined to atoms in memory; all else stays where it is.
-        """
-        atoms = append_rows(self._atoms, rows)
-        return Int8Scan(atoms, encode_atoms(atoms))
-
-    def remove(self, ids: ArrayLike) -> Int8Scan:
-        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
-
-        It is the index that `build` makes of them; this index stays as it is.
-
-        Parameters
-        ----------
-        ids : (r,) integers
-            Distinct; one atom must stay. ``numpy.delete(numpy.arange(n), ids)`` are the old ids
-            of the new atoms.
-        """
-        gone = check_removed(self._atoms, ids)
-        if not len(gone):
-            return self
-        atoms = remove_rows(self._atoms, gone)
+    def _build_again(self, atoms: Atoms) -> Int8Scan:
         return Int8Scan(atoms, encode_atoms(atoms))
 
     @property
@@ -220,11 +193,6 @@ def _rank(found: CodeCandidates) -> tuple[Singles, Ids]:
     The more the first k reach, the fewer others must be scored. Some chunks knew less
     than all do together: what is below the highest floor is no candidate.
     """
-    if len(found.keys) == 1:
-        near = np.flatnonzero(found.keys[0] >= found.floors[0])
-        keys = found.keys[0, near]
-        order = np.argsort(-(keys + found.lows[0, near]), kind="stable")
-        return keys[order][None], found.places[0, near[order]][None]
     keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
     order = np.argsort(-(keys + found.lows), axis=1, kind="stable")
     order = order[:, : int((keys > -np.inf).sum(axis=1).max())]
