@@ -211,17 +211,16 @@ _EACH = ("ids", "scores", "bounds", "scored")
 """Fields of `Hits` that have an entry for each query, but for the slots."""
 
 
-def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
-    """Put the answers to groups of queries together; `which` are these, if not consecutive."""
+def join(parts: Sequence[Hits]) -> Hits:
+    """Put the answers to consecutive groups of queries together."""
     if len(parts) == 1:
         return parts[0]
-    back = slice(None) if which is None else np.argsort(which)
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
     slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
     return Hits(
-        **{name: np.concatenate([getattr(part, name) for part in parts])[back] for name in _EACH},
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _EACH},
         rows=np.concatenate([part.rows for part in parts]),
-        slots=np.concatenate(slots)[back],
+        slots=np.concatenate(slots),
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )

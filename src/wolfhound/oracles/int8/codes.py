@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.contracts import Atoms, Ids, Matrix, Singles, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import TINY
 from wolfhound.core.threads import map_ordered
@@ -106,10 +106,6 @@ class CodeStore(abc.ABC):
         """Yield all codes once, in order; the same chunks each time."""
 
     @abc.abstractmethod
-    def sample(self, which: Ints) -> PackedRows:
-        """Return some blocks, all of them full."""
-
-    @abc.abstractmethod
     def windows(self) -> Window:
         """Return a function that gives codes, and the places in them of some atoms."""
 
@@ -144,10 +140,6 @@ class Codes(CodeStore):
         step = max(1, CHUNK // self.blocks[0].nbytes)
         for start in range(0, blocks, step):
             yield CodeChunk(packed, (start, min(start + step, blocks)))
-
-    def sample(self, which: Ints) -> PackedRows:
-        """Return some blocks, all of them full."""
-        return self.pack().take_blocks(which)
 
     def windows(self) -> Window:
         """Return a function that gives all codes, and the places in them of some atoms."""

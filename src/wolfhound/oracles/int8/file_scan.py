@@ -19,7 +19,7 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.core.progress import read_rows, report_rows, show_progress
 from wolfhound.core.threads import map_ordered
 from wolfhound.data import store
@@ -217,15 +217,6 @@ class FileCodes(CodeStore):
         stays = min(ROWS * stop, self.n) - ROWS * start
         ids = np.arange(ROWS * start, ROWS * start + stays)
         return PackedRows(codes.reshape(stop - start, -1, ROWS), scales.ravel(), errors.ravel(), ids, stays)
-
-    def sample(self, which: Ints) -> PackedRows:
-        """Return some blocks, all of them full."""
-        parts = [self._read(int(block), int(block) + 1) for block in which]
-        blocks, scales, errors, ids = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("blocks", "scales", "errors", "ids")
-        )
-        return PackedRows(blocks, scales, errors, ids, len(ids))
 
     def windows(self) -> Window:
         """Return a function that reads the codes of some atoms, and checks that kernels may read them."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.compiled.jit import lean_kernel
-from wolfhound.core.contracts import Ids, Ints, Singles, Vector
+from wolfhound.core.contracts import Ids, Singles, Vector
 from wolfhound.core.rounding import TINY
 
 Shorts = NDArray[np.int16]
@@ -41,12 +41,6 @@ class PackedRows(NamedTuple):
     errors: Singles  # (16 b,)
     ids: Ids  # (n,) atom at each place; empty if atom i is at place i
     n: int
-
-    def take_blocks(self, which: Ints) -> PackedRows:
-        """Return the rows of some blocks, all of them full."""
-        places = (ROWS * which[:, None] + np.arange(ROWS)).reshape(-1)
-        ids = self.ids[places] if len(self.ids) else places
-        return PackedRows(self.blocks[which], self.scales[places], self.errors[places], ids, len(places))
 
 
 BareRows: TypeAlias = tuple[Shorts, Singles, Singles, Ids, int]
@@ -96,11 +90,6 @@ class CodedQueries(NamedTuple):
     def hopeless(self) -> NDArray[np.bool_]:
         """(m,) whether they are zero, or so small that products underflow."""
         return np.asarray(self.numbers[3] > 0.0)
-
-    def only(self, which: Ints) -> CodedQueries:
-        """Return some of the queries."""
-        numbers = np.take(self.numbers, which, axis=1)  # C-ordered, as kernels want it
-        return CodedQueries(self.levels[which], self.rules[which], numbers, self.exclude[which])
 
     def scores(self, keys: Singles) -> Vector:
         """Turn (m, c) keys of the kernel into upper bounds in the caller's units."""

@@ -3,11 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.core.progress import read_rows, report_rows, show_progress
@@ -39,7 +38,7 @@ from wolfhound.oracles.int8.codes import (
     encode_atoms,
     encode_queries,
 )
-from wolfhound.oracles.int8.layout import PAIR, ROWS, CodedQueries, empty_queries, shape_of
+from wolfhound.oracles.int8.layout import ROWS, CodedQueries, empty_queries
 from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
@@ -59,7 +58,7 @@ class Int8Scan(CheckedOracle, BuiltAnew):
     be among the k best are scored again in float64 from the atoms. All k answers are
     those of ``Scan(atoms, screen=False)``, to the bit. A query of which the codes
     decide little, as where all scores are nearly equal, is answered by a pass over
-    the atoms; a sample of the codes, 1024 rows of large stores, tells beforehand.
+    the atoms.
 
     Made by `build` or `load`; n (d + 8) bytes.
 
@@ -161,25 +160,15 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
 
 
 def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
-    """Answer by the codes, except for queries of which a sample says that they decide little."""
-    queries = encode_queries(codes, question)
-    hopeless, tried = try_sample(codes, queries, question.k)
-    if not hopeless.any():
-        hits = _decide(atoms, codes, scan, question, queries)
-    else:
-        left, lost = np.flatnonzero(~hopeless), np.flatnonzero(hopeless)
-        parts = [_decide(atoms, codes, scan, question.only(left), queries.only(left))] if len(left) else []
-        hits = join([*parts, scan.answer(question.only(lost))], np.concatenate([left, lost]))
-    return replace(hits, scored=hits.scored + tried) if tried else hits
-
-
-def _decide(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
     """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
+    queries = encode_queries(codes, question)
+    if queries.hopeless.all():
+        return scan.answer(question)
     found = sweep_codes(codes, queries, question.k)
     keys, places = _rank(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     rest = np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf)
-    cost = Cost(np.full(len(ids), codes.n), 1.0, codes.radius)
+    cost = Cost(np.where(queries.hopeless, 0, codes.n), 1.0, codes.radius)
     hits = settle(atoms, question, ids, queries.scores(keys), rest=rest, cost=cost)
     undecided = np.flatnonzero(found.floors == np.inf)
     if not len(undecided):
@@ -235,15 +224,6 @@ INT8 = IndexKind(
 
 _ROOM = 8192
 
-_LARGE = 16 << 20
-"""Bytes of codes from which on a sample costs little beside a pass."""
-
-_SAMPLE = 64
-"""Blocks of a sample."""
-
-_MANY = 0.25
-"""Share of a sample from which on scoring what is left takes longer than a pass over the atoms."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeCandidates:
@@ -258,25 +238,6 @@ class CodeCandidates:
 def room(k: int) -> int:
     """How many candidates a query may have in a chunk."""
     return max(8 * k, _ROOM) + ROWS
-
-
-def try_sample(codes: CodeStore, queries: CodedQueries, k: int) -> tuple[NDArray[np.bool_], int]:
-    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
-
-    That is so of few codes, and of one query: what it loses is a read of the codes, a
-    quarter of a read of the rows. The sample is read from far apart, as neighbours may be alike.
-
-    Returns, by query, whether codes decide too little; and the rows of the sample.
-    """
-    blocks, pairs, _ = shape_of(codes.n, len(codes.centre))
-    if blocks * pairs * PAIR < _LARGE or blocks <= _SAMPLE or len(queries.hopeless) == 1:
-        return queries.hopeless, 0
-    # Without the last block, which may have gaps.
-    sample = codes.sample(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
-    wanted = max(1, k * sample.n // codes.n)
-    found = _sweep(CodeChunk(sample, (0, _SAMPLE)), queries, wanted, _lowest(queries))
-    left = (found.places >= 0).sum(axis=1)
-    return queries.hopeless | (left > _MANY * sample.n), sample.n
 
 
 def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidates:
