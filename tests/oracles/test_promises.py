@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,7 @@ from wolfhound.oracles import promises as _planted
 from wolfhound.oracles._probe_kernels import BINS, count_above
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, SimHash, draw_hash
 from wolfhound.oracles.lsh import LshIndex
-from wolfhound.oracles.promises import (
-    AimedHash,
-    Ladder,
-    count_typical,
-    find_cuts,
-    find_least_delta,
-    split_delta,
-)
+from wolfhound.oracles.promises import Ladder, count_typical, find_cuts, find_least_delta, split_delta
 from wolfhound.paper import theory
 
 
@@ -118,9 +112,9 @@ def test_atoms_above_cuts_are_counted_as_by_hand() -> None:
     hashing = draw_hash(CrossPolytope(), rows, 3000, per_bucket=16, rng=rng)
     owner = hashing.assign(rows)
     sizes = np.bincount(owner, minlength=hashing.buckets)
-    aimed = AimedHash(hashing, np.array([[0.9], [0.5]]))
+    aimed = replace(hashing, cuts=np.array([[0.9], [0.5]]))
     units = sphere(20, 12, 8).astype(np.float64)
-    found = aimed.count(aimed.promises(units, np.ones(20)), sizes)
+    found = aimed.count_above(units, np.ones(20), sizes)
     tops = [
         hashing.family.spread((units @ each.T).astype(np.float32)).max(axis=1) for each in blocks(hashing)
     ]
@@ -152,7 +146,7 @@ def test_the_share_that_is_probed_follows_the_formula(tau: float) -> None:
     hashing = draw_hash(CrossPolytope(), rows, 20_000, per_bucket=48, rng=rng)
     sizes = np.bincount(hashing.assign(rows), minlength=hashing.buckets)
     cuts = find_cuts(hashing, 1.0, [tau], delta=0.1, tables=1, rng=rng)
-    found = count_typical(AimedHash(hashing, cuts), sizes, hashing.scale(rows), rng)[0] / 20_000
+    found = count_typical(replace(hashing, cuts=cuts), sizes, hashing.scale(rows), rng)[0] / 20_000
     codes = hashing.family.codes(len(hashing.first))
     assert found == pytest.approx(theory.probed_share(tau, codes), rel=0.2)
 

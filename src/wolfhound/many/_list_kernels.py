@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from wolfhound.compiled.jit import kernel
 from wolfhound.core.contracts import Ids, Ints, Singles
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows_of_one
-from wolfhound.oracles.int8.layout import GROUP, ROWS, PackedQueries, PackedRows, address, move
+from wolfhound.oracles.int8.layout import GROUP, ROWS, CodedQueries, PackedRows, address, move
 
 STRIDE = 64
 """Scores that are looked at at once: most strides hold none that counts."""
@@ -131,7 +131,7 @@ def _append(t: int, first: int, n: int, uppers: Singles, bans: Bans, lists: TopL
 
 @kernel
 def list_blocks(
-    packed: PackedRows, span: tuple[int, int], queries: PackedQueries, bans: Bans, lists: TopLists, h: int
+    packed: PackedRows, span: tuple[int, int], queries: CodedQueries, bans: Bans, lists: TopLists, h: int
 ) -> None:
     """Offer the rows of the blocks of a span to the lists of h atoms; keys are the bounds of the codes.
 

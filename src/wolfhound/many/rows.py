@@ -26,8 +26,8 @@ from wolfhound.many import _list_kernels as kernels
 from wolfhound.many.batch import TILE, find_portion
 from wolfhound.many.proofs import Units, exponent_of, measure_norms
 from wolfhound.oracles.asking import Question, lengths
-from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_atoms, encode_queries
-from wolfhound.oracles.int8.layout import PackedQueries
+from wolfhound.oracles.int8.codes import Codes, encode_atoms, encode_queries
+from wolfhound.oracles.int8.layout import CodedQueries
 
 SINGLE = 2.0**-24
 """Unit roundoff of float32."""
@@ -242,7 +242,7 @@ def _sweep(
     """Offer all rows to the lists; False if time is over."""
     rules = coded.rules.copy()
     rules["floor"] = lists.level
-    asked = PackedQueries(coded.levels, rules, coded.slack, coded.exclude)
+    asked = coded._replace(rules=rules)
     packed, bans, blocks = codes.pack(), _group(banned, len(rules)), len(codes.blocks)
     for start in range(0, blocks, _SPAN):
         if over():

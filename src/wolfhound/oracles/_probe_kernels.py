@@ -8,11 +8,21 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from wolfhound.compiled.jit import kernel, lean_fast_kernel, lean_kernel
-from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
-from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, score_pairs, sort_best
+from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
+from wolfhound.oracles._scan_kernels import (
+    BareTop,
+    Lists,
+    Top,
+    add,
+    close,
+    cut,
+    is_listed,
+    score_pairs,
+    sort_best,
+)
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
-from wolfhound.oracles.int8._kernels import BareCoded, BareScale, CodedRows, CodeScale, code_queries
-from wolfhound.oracles.int8.layout import ROWS, BareRows, PackedQueries, PackedRows, address, move
+from wolfhound.oracles.int8._kernels import BareScale, CodeScale, code_queries
+from wolfhound.oracles.int8.layout import ROWS, BareQueries, BareRows, CodedQueries, PackedRows, address, move
 
 BINS = 256
 """Promises are compared to this part of their range."""
@@ -66,6 +76,25 @@ def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
     return level * (lift + u) + level * v
 
 
+@lean_kernel
+def find_range(promises: Promises, q: int) -> tuple[Any, Any]:
+    """The least that a bucket may promise query q, and how many bins there are per unit.
+
+    What a bucket promises rises with both of its numbers, after rounding too.
+    """
+    first, second, norms, lift = promises
+    least, most, lower, upper = first[q, 0], first[q, 0], second[q, 0], second[q, 0]
+    for i in range(first.shape[1]):
+        least, most = min(least, first[q, i]), max(most, first[q, i])
+    for j in range(second.shape[1]):
+        lower, upper = min(lower, second[q, j]), max(upper, second[q, j])
+    low = high = promise(norms[0], lift[q, 0], most, upper)
+    for r in range(norms.shape[0]):
+        low = min(low, promise(norms[r], lift[q, r], least, lower))
+        high = max(high, promise(norms[r], lift[q, r], most, upper))
+    return low, per_unit(low, high, BINS)
+
+
 Room: TypeAlias = tuple[Singles, Ints]
 """Memory of a thread: promises and their buckets, as listed and of `second`, then bounds of 16 rows and
 atoms by bins."""
@@ -92,14 +121,7 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
     for j in range(twos):
         keys[1, j], ids[1, j] = second[q, j], j
     sort_best(keys, ids, 1, twos)
-    top = bottom = first[q, 0]
-    for i in range(ones):
-        top, bottom = max(top, first[q, i]), min(bottom, first[q, i])
-    low = high = promise(norms[0], lift[q, 0], top, keys[1, 0])
-    for r in range(ranges):
-        high = max(high, promise(norms[r], lift[q, r], top, keys[1, 0]))
-        low = min(low, promise(norms[r], lift[q, r], bottom, keys[1, twos - 1]))
-    scale = per_unit(low, high, BINS)
+    low, scale = find_range(promises, q)
     for b in range(BINS):
         ids[2, b] = 0
     # The highest bin from which on buckets hold the budget: it rises with what was seen.
@@ -139,10 +161,7 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
 class ProbeState(NamedTuple):
     """What is known of m queries between two rounds."""
 
-    keys: Singles  # (m, 2 r) estimates; the first r are the best
-    places: Ids  # (m, 2 r)
-    fill: Ints  # (m,) how many there are, at most r between rounds
-    floors: Singles  # (m,) of the rules: what is at or below is not wanted
+    best: Lists  # the highest estimates, and their places; the floors are those of the rules
     done: Ints  # (m,) how many atoms were scanned
     scored: Ints  # (m,) atoms scored are added
 
@@ -154,7 +173,7 @@ def probe(
     promises: Promises,
     offsets: Ints,
     packed: PackedRows,
-    queries: PackedQueries,
+    queries: CodedQueries,
     progress: ProbeState,
     room: Room,
 ) -> None:
@@ -162,12 +181,11 @@ def probe(
 
     `which` are the queries to go on with; a query ends when `budgets` (m,) atoms were scanned for it.
     """
-    keys, places, fill, floors, done, scored = progress
+    best, done, scored = progress
     uppers, listed = room
-    first, most = address(packed, queries), keys.shape[1] // 2
-    out = uppers.ctypes.data + 8 * uppers.shape[1]  # row 2
+    first, out = address(packed, queries), uppers.ctypes.data + 8 * uppers.shape[1]  # row 2
     for q in which:
-        budget, at = budgets[q], fill[q]
+        budget = budgets[q]
         count = order(promises, q, offsets, budget, room)
         total = 0
         for i in range(count):
@@ -186,19 +204,12 @@ def probe(
                     row = lowest_bit(bits)
                     bits &= bits - 1
                     place = ROWS * block + row
-                    if place < start or place >= stop or not uppers[2, row] > floors[q]:
+                    if place < start or place >= stop or not uppers[2, row] > best.floors[q]:
                         continue
                     if queries.exclude.shape[1] > 0 and is_listed(queries.exclude, q, packed.ids[place]):
                         continue
-                    keys[q, at], places[q, at] = uppers[2, row], place
-                    at += 1
-                    if at == 2 * most:
-                        sort_best(keys, places, q, at)
-                        floors[q], at = keys[q, most - 1], most
-        sort_best(keys, places, q, at)
-        if at >= most:
-            floors[q], at = keys[q, most - 1], most
-        fill[q] = at
+                    add(best, q, uppers[2, row], place)
+        cut(best, q)
         done[q] = max(done[q], min(total, budget))
 
 
@@ -207,28 +218,26 @@ def best_of_probed(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
-    exclude: Ids,
     promises: tuple[Singles, Singles, Singles, Singles],
     codes: tuple[BareRows, BareScale, Ints],
     rounds: tuple[Ints, Vector, int],
-    room: tuple[BareCoded, Room],
+    room: tuple[BareQueries, Room],
     bare: BareTop,
 ) -> int:
     """Probe for one query, round by round, and answer with the best by their rows; see `close`.
 
     `promises` are the fields of `Promises`; `codes` those of `PackedRows` and `CodeScale`, and where buckets
     begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep;
-    `room` is of `empty_coded` and `make_room`.
+    `room` is of `empty_queries` and `make_room`.
     """
     top, promised = Top(*bare), Promises(*promises)
-    packed, offsets, coded = PackedRows(*codes[0]), codes[2], CodedRows(*room[0])
+    packed, offsets, asked = PackedRows(*codes[0]), codes[2], CodedQueries(*room[0])
     budgets, enough, most = rounds
-    code_queries(query, sizes, CodeScale(*codes[1]), coded)
-    coded.rules[0].size = np.float32(0.0)
+    code_queries(query, sizes, CodeScale(*codes[1]), asked)
+    asked.rules[0].size = np.float32(0.0)
     keys, places = np.empty((1, 2 * most), np.float32), np.empty((1, 2 * most), np.int64)
     fill, done, which = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    state = ProbeState(keys, places, fill, coded.rules["floor"], done, top.scored)
-    asked = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
+    state = ProbeState(Lists(keys, places, fill, asked.rules["floor"]), done, top.scored)
     scores, ids, last = np.empty((1, most)), np.empty((1, most), np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
         probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room[1])
@@ -293,17 +302,7 @@ def count_above(promises: Promises, sizes: Ints, cuts: Singles, room: Ints, out:
     """
     first, second, norms, lift = promises
     for q in range(first.shape[0]):
-        # What a bucket promises rises with both of its numbers, after rounding too.
-        least, most, lower, upper = first[q, 0], first[q, 0], second[q, 0], second[q, 0]
-        for i in range(first.shape[1]):
-            least, most = min(least, first[q, i]), max(most, first[q, i])
-        for j in range(second.shape[1]):
-            lower, upper = min(lower, second[q, j]), max(upper, second[q, j])
-        low = high = promise(norms[0], lift[q, 0], most, upper)
-        for r in range(norms.shape[0]):
-            low = min(low, promise(norms[r], lift[q, r], least, lower))
-            high = max(high, promise(norms[r], lift[q, r], most, upper))
-        scale = per_unit(low, high, BINS)
+        low, scale = find_range(promises, q)
         for b in range(BINS):
             room[b] = 0
         b = 0

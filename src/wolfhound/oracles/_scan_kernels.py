@@ -103,7 +103,17 @@ BareLists: TypeAlias = tuple[Matrix, Ids, Ints, Matrix]
 
 
 @lean_kernel
-def _cut(lists: Lists, i: int) -> None:
+def add(lists: Lists, i: int, key: Any, atom: int) -> None:
+    """Add an entry that is above the floor to the list of query i, which is cut when it is full."""
+    at = lists.fill[i]
+    lists.keys[i, at], lists.ids[i, at] = key, atom
+    lists.fill[i] = at + 1
+    if at + 1 == lists.keys.shape[1]:
+        cut(lists, i)
+
+
+@lean_kernel
+def cut(lists: Lists, i: int) -> None:
     """Keep the best of query i, and raise its floor if these are as many as are wanted."""
     size = lists.keys.shape[1] // 2
     if lists.fill[i] >= size:
@@ -168,18 +178,6 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, span: tuple[int, int
 
 
 @lean_kernel
-def _keep_score(score: float, atom: int, exclude: Ids, q: int, lists: Lists) -> None:
-    """Add a score that reaches the floor to the list of query q."""
-    if exclude.shape[1] > 0 and is_listed(exclude, q, atom):
-        return
-    at = lists.fill[q]
-    lists.keys[q, at], lists.ids[q, at] = score, atom
-    lists.fill[q] = at + 1
-    if at + 1 == lists.keys.shape[1]:
-        _cut(lists, q)
-
-
-@lean_kernel
 def scan_rows(
     rows: Matrix,
     first: int,
@@ -211,17 +209,17 @@ def scan_rows(
         floor = lists.floors[q]
         if (a >= floor) | (b >= floor) | (c >= floor) | (d >= floor):
             for score, place in ((a, i), (b, j), (c, k), (d, m)):
-                if score >= lists.floors[q]:
-                    _keep_score(score, first + place, exclude, q, lists)
+                if score >= lists.floors[q] and not is_listed(exclude, q, first + place):
+                    add(lists, q, score, first + place)
     for i in range(4 * step, n):
         a = dots(rows, (i, i, i, i), queries, q)[0]
         if copy.shape[0] > 0:
             copy[i] = np.float32(scale * a)
         if squares.shape[0] > 0:
             squares[i] = square(rows, i)
-        if a >= lists.floors[q]:
-            _keep_score(a, first + i, exclude, q, lists)
-    _cut(lists, q)
+        if a >= lists.floors[q] and not is_listed(exclude, q, first + i):
+            add(lists, q, a, first + i)
+    cut(lists, q)
 
 
 @lean_kernel
@@ -316,7 +314,7 @@ def keep_products(
     Ids must come in ascending order: a key equal to the floor is then too late.
     """
     width, shift = widths
-    keys, ids, fill, floors = lists
+    floors = lists.floors
     for i in range(products.shape[0]):
         for start in range(0, products.shape[1], _CHUNK):
             stop, some = min(start + _CHUNK, products.shape[1]), 0
@@ -327,11 +325,8 @@ def keep_products(
             for j in range(start, stop):
                 key = products[i, j] + (width[i] * norms[j] + shift)
                 if key > floors[i] and not is_listed(exclude, i, first + j):
-                    keys[i, fill[i]], ids[i, fill[i]] = key, first + j
-                    fill[i] += 1
-                    if fill[i] == keys.shape[1]:
-                        _cut(lists, i)
-        _cut(lists, i)
+                    add(lists, i, key, first + j)
+        cut(lists, i)
 
 
 @lean_kernel
@@ -344,7 +339,7 @@ def merge_lists(lists: Lists, others: Lists) -> None:
                 others.ids[i, j],
             )
         lists.fill[i] += others.fill[i]
-        _cut(lists, i)
+        cut(lists, i)
 
 
 @lean_kernel

@@ -191,11 +191,6 @@ def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: 
     return Hits(ids=ids, scores=scores, bounds=bounds, rows=take(unique), slots=slots, **cost._asdict())
 
 
-def take_from(ids: Ids, rows: Matrix) -> Callable[[Ids], Matrix]:
-    """Return a `take` from rows that were gathered already; ids ascending."""
-    return lambda wanted: rows[np.searchsorted(ids, wanted)]
-
-
 def patch(hits: Hits, which: Ints, other: Hits) -> Hits:
     """Replace the answers of some queries; the cost of both is counted."""
     new = {name: getattr(hits, name).copy() for name in (*_EACH, "slots")}
@@ -211,17 +206,16 @@ _EACH = ("ids", "scores", "bounds", "scored")
 """Fields of `Hits` that have an entry for each query, but for the slots."""
 
 
-def join(parts: Sequence[Hits], which: Ints | None = None) -> Hits:
-    """Put the answers to groups of queries together; `which` are these, if not consecutive."""
+def join(parts: Sequence[Hits]) -> Hits:
+    """Put the answers to consecutive groups of queries together."""
     if len(parts) == 1:
         return parts[0]
-    back = slice(None) if which is None else np.argsort(which)
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
     slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
     return Hits(
-        **{name: np.concatenate([getattr(part, name) for part in parts])[back] for name in _EACH},
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _EACH},
         rows=np.concatenate([part.rows for part in parts]),
-        slots=np.concatenate(slots)[back],
+        slots=np.concatenate(slots),
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )
@@ -235,38 +229,27 @@ def merge(parts: Sequence[Hits], sizes: Sequence[int], question: Question) -> Hi
 
     `parts` answer the same question, ids counted within each; `sizes` are the atoms of each.
     """
-    n, starts = sum(sizes), np.cumsum([0, *sizes])
-    ids = np.concatenate(
-        [np.where(part.ids >= 0, part.ids + s, -1) for part, s in zip(parts, starts, strict=False)], 1
-    )
-    order = np.lexsort((ids, -np.concatenate([part.scores for part in parts], 1)), axis=1)[:, : question.k]
-    scores = np.take_along_axis(np.concatenate([part.scores for part in parts], 1), order, 1)
-    firsts = np.cumsum([0, *(len(part.rows) for part in parts)])
-    slots = np.concatenate([part.slots + first for part, first in zip(parts, firsts, strict=False)], 1)
-    ids, slots = np.take_along_axis(ids, order, 1), np.take_along_axis(slots, order, 1)
-    used, places = np.unique(slots[ids >= 0], return_inverse=True)
-    slots = np.zeros_like(slots)
-    slots[ids >= 0] = places
+    starts = np.cumsum([0, *sizes])
+    held = [np.where(part.ids >= 0, part.ids + s, -1) for part, s in zip(parts, starts, strict=False)]
+    every = np.concatenate([part.scores for part in parts], 1)
+    scores, ids = rank(every, np.concatenate(held, 1), question.k)
     bounds, radius = np.max([part.bounds for part in parts], 0), max(part.radius for part in parts)
     if math.isfinite(radius):
         bounds = prove(question, scores, bounds, radius)
-    return Hits(
-        ids=pad(ids, question.k, -1),
-        scores=pad(scores, question.k, -np.inf),
-        bounds=bounds,
-        rows=_gather(parts, firsts, used),
-        slots=pad(slots, question.k, 0),
-        scored=np.sum([part.scored for part in parts], 0),
-        passes=sum(part.passes * size for part, size in zip(parts, sizes, strict=True)) / n,
-        radius=radius,
-    )
+    passes = sum(part.passes * size for part, size in zip(parts, sizes, strict=True)) / sum(sizes)
+    cost = Cost(np.sum([part.scored for part in parts], 0), passes, radius)
+    dtype = np.result_type(*(part.rows for part in parts))
 
+    def take(wanted: Ids) -> Matrix:
+        out = np.empty((len(wanted), question.queries.shape[1]), dtype)
+        for part, mine in zip(parts, held, strict=True):
+            order = np.argsort(mine, axis=None)
+            here = np.isin(wanted, mine)
+            places = order[np.searchsorted(mine.ravel(), wanted[here], sorter=order)]
+            out[here] = part.rows[part.slots.ravel()[places]]
+        return out
 
-def _gather(parts: Sequence[Hits], firsts: Ints, used: Ints) -> Matrix:
-    """Rows of all parts, counted through and ascending, without a copy of those that are not used."""
-    cuts = np.searchsorted(used, firsts)
-    mine = [used[a:b] - first for a, b, first in zip(cuts[:-1], cuts[1:], firsts, strict=False)]
-    return np.concatenate([part.rows[places] for part, places in zip(parts, mine, strict=True)])
+    return build_hits(take, scores, ids, bounds, cost)
 
 
 # ---------------------------------------------------------------- one query at once

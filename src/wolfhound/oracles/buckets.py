@@ -35,11 +35,10 @@ from wolfhound.oracles.asking import (
     refuse_overflow,
     rescore_pairs,
 )
-from wolfhound.oracles.int8._kernels import empty_coded
 from wolfhound.oracles.int8.codes import Codes, check_codes, check_norms, encode_atoms, encode_queries
-from wolfhound.oracles.int8.layout import BareRows, PackedRows
+from wolfhound.oracles.int8.layout import BareRows, PackedRows, empty_queries
 from wolfhound.oracles.int8.scan import answer_by_codes
-from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.scan import Scan, empty_lists
 
 ENOUGH = 4
 """Candidates that are re-scored per query, at least."""
@@ -272,11 +271,10 @@ def _probe_at_once(
         rows,
         question.queries,
         question.sizes,
-        question.exclude,
         promises[:],  # a plain tuple
         (buckets.estimates(), buckets.codes.bare[1], buckets.offsets),
         (budgets, enough, max(ENOUGH, 2 * question.k)),
-        (empty_coded(1, rows.shape[1]), kernels.make_room(bucketing.buckets)),
+        (empty_queries(rows.shape[1], question.exclude), kernels.make_room(bucketing.buckets)),
         top,
     )
     if found < 0:
@@ -301,18 +299,17 @@ class _Probe:
         m, most = len(question.queries), max(ENOUGH, 2 * question.k)
         self._offsets, self._most = buckets.offsets, most
         self._packed = PackedRows(*buckets.estimates())
-        self._queries = encode_queries(buckets.codes, question).pack()
+        self._queries = encode_queries(buckets.codes, question)
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
-        keys, places = np.empty((m, 2 * most), np.float32), np.empty((m, 2 * most), np.int64)
-        fill, done, scored = np.zeros(m, np.int64), np.zeros(m, np.int64), np.full(m, bucketing.cost)
-        floors = self._queries.rules["floor"]
-        self.progress = kernels.ProbeState(keys, places, fill, floors, done, scored)
+        best = empty_lists(m, most, self._queries.rules["floor"])
+        self.progress = kernels.ProbeState(best, np.zeros(m, np.int64), np.full(m, bucketing.cost))
 
     def ids(self, which: Ints) -> Ids:
         """(m, r) candidates of some queries, padded with -1."""
-        places, fill = self.progress.places[which, : self._most], self.progress.fill[which]
-        known = np.arange(self._most) < fill[:, None]
+        best = self.progress.best
+        places = best.ids[which, : self._most]
+        known = np.arange(self._most) < best.fill[which, None]
         return np.where(known, self._packed.ids[np.where(known, places, 0)], -1)
 
     def round(self, which: Ints, budget: int | Ints) -> None:

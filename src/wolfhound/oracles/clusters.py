@@ -34,8 +34,9 @@ from wolfhound.oracles.buckets import (
 )
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
-from wolfhound.oracles.int8._kernels import bound_queries, empty_coded
+from wolfhound.oracles.int8._kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes, encode_atoms
+from wolfhound.oracles.int8.layout import empty_queries
 from wolfhound.oracles.int8.scan import code_bytes
 
 NAME = "clusters"
@@ -69,7 +70,8 @@ class Clusters:
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the centre, and what its best atom adds to it."""
         out = np.empty((len(queries), len(self.codes.scales)), np.float32)
-        bound_queries(queries, sizes, self.codes.bare, empty_coded(*queries.shape), out)
+        asked = empty_queries(queries.shape[1], np.empty((len(queries), 0), np.int64))
+        bound_queries(queries, sizes, self.codes.bare, asked, out)
         return Promises.plain(np.ascontiguousarray(out[:, : self.buckets]))
 
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -154,6 +154,7 @@ class Hash:
     )
     variances: Singles  # (d,) mean squares of the entries of unit rows
     above: float  # how many deviations the best row of a bucket can be expected to lie above its mean
+    cuts: Vector = field(default_factory=lambda: np.empty((0, 0)))  # (t, r) see `Promise`; none: no promise
 
     @property
     def buckets(self) -> int:
@@ -191,7 +192,10 @@ class Hash:
         return place
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
-        """Score of the mean of a bucket with the unit query, and what its best row adds."""
+        """Score of the mean of a bucket with the unit query, and what its best row adds.
+
+        With cuts: what the bucket shows of the unit query, beyond the last cut of its range.
+        """
         m = len(queries)
         each = 2 if self.family.mirrors else 1
         first = np.empty((m, each * len(self.first)), np.float32)
@@ -201,7 +205,20 @@ class Hash:
         kernels.project_queries(queries, sizes, mine, (first, second, lift), room)
         if not self.family.mirrors:
             first, second = self.family.spread(first), self.family.spread(second)
+        if len(self.cuts):
+            lift[:] = np.float32(-self.weight) * self.cuts[-1].astype(np.float32)
         return Promises(first, second, self.norms, lift)
+
+    def count_above(self, queries: Vector, sizes: Vector, buckets: Ints) -> Ints:
+        """(t, m) atoms that a query probes to have seen all buckets above the cuts of a rung.
+
+        `sizes` are the norms of the queries, `buckets` the atoms in each bucket.
+        """
+        above = (self.cuts - self.cuts[-1]) * self.weight * self.norms
+        out, room = np.empty((len(self.cuts), len(queries)), np.int64), np.empty(kernels.BINS, np.int64)
+        cuts = above.min(axis=1).astype(np.float32)
+        kernels.count_above(self.promises(queries, sizes), buckets, cuts, room, out)
+        return np.maximum(out, 1)  # some answer there is
 
     # ------------------------------------------------------------ to be saved
 
@@ -223,7 +240,7 @@ class Hash:
 
         norms = array("norms", None, low=float(np.float32(_NEAR)))
         ranges = len(norms)
-        scalars = {name: number(numbers[name], name, low=0.0) for name in _NUMBERS}
+        scalars: dict[str, Any] = {name: number(numbers[name], name, low=0.0) for name in _NUMBERS}
         require(ranges > 0, "norms", "one at least", "none")
         require(max(scalars["weight"], scalars["above"]) <= _WIDE, "weight", f"<= {_WIDE:g}", scalars)
         return cls(

@@ -10,17 +10,26 @@ To add one, from any package: ``wolfhound.INDEXES.add(IndexKind(...))``.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import abc
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast, final
+from typing import Any, Self, TypeAlias, cast, final
 
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Oracle
 from wolfhound.core.registry import Registry
 from wolfhound.data import store
-from wolfhound.data.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
+from wolfhound.data.atoms import (
+    Fingerprint,
+    PartPrint,
+    append_rows,
+    as_atoms,
+    check_removed,
+    fingerprint,
+    remove_rows,
+)
 from wolfhound.oracles.costs import Estimate, Make, Workload
 
 SAVED_AS = "index"
@@ -105,6 +114,48 @@ def load_index(path: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
     kind = find_saved(path)
     return cast(Load, kind.load)(path, atoms)
 
+
+# ---------------------------------------------------------------- edits
+
+
+class BuiltAnew(abc.ABC):
+    """An index whose edits build it again: what is known of the old atoms says too little of the new."""
+
+    _atoms: Atoms
+
+    def append(self, rows: AtomsLike) -> Self:
+        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
+
+        It is the index that `build` makes of them with the settings and the seed of this one, which
+        stays as it is. A default budget stays the default.
+
+        Parameters
+        ----------
+        rows : (r, d) array, or whatever `build` takes
+            Rows in memory are joined to atoms in memory; all else stays where it is.
+        """
+        return self._build_again(append_rows(self._atoms, rows))
+
+    def remove(self, ids: ArrayLike) -> Self:
+        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
+
+        It is the index that `build` makes of them, as for `append`.
+
+        Parameters
+        ----------
+        ids : (r,) integers
+            Distinct; one atom must stay. ``numpy.delete(numpy.arange(n), ids)`` are the old ids
+            of the new atoms.
+        """
+        gone = check_removed(self._atoms, ids)
+        return self._build_again(remove_rows(self._atoms, gone)) if len(gone) else self
+
+    @abc.abstractmethod
+    def _build_again(self, atoms: Atoms) -> Self:
+        """Return the index of other atoms, with the settings of this one."""
+
+
+# ---------------------------------------------------------------- files
 
 PathLike: TypeAlias = str | os.PathLike[str]
 

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Matrix, Vector
 from wolfhound.core.progress import read_rows, show_progress
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import count, flag, kind, number, require, within
-from wolfhound.data.atoms import append_rows, as_atoms, check_removed, remove_rows
+from wolfhound.data.atoms import as_atoms
 from wolfhound.data.store import Stored
 from wolfhound.oracles import indexes as saved
 from wolfhound.oracles.asking import Question, check_question, check_thresholds
@@ -37,24 +37,16 @@ from wolfhound.oracles.buckets import (
 )
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, draw_hash
-from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.indexes import BuiltAnew, IndexKind
 from wolfhound.oracles.int8.scan import answer_by_codes, code_bytes
-from wolfhound.oracles.promises import (
-    AimedHash,
-    Ladder,
-    Promise,
-    check_backed,
-    choose_length,
-    count_typical,
-    find_cuts,
-)
+from wolfhound.oracles.promises import Ladder, Promise, check_backed, choose_length, count_typical, find_cuts
 from wolfhound.oracles.scan import Scan
 
 NAME = "lsh"
 
 
 @final
-class LshIndex(ProbingIndex):
+class LshIndex(ProbingIndex, BuiltAnew):
     """Probes the buckets of a hash that promise the highest scores.
 
     Atoms are hashed by the direction and the length of ``s - m``, m their centre,
@@ -196,7 +188,7 @@ class LshIndex(ProbingIndex):
             return self._double(first, thresholds)
         start = self._tables.start(question.queries)
         most = [
-            hashing.count(hashing.promises(question.queries, question.sizes), np.diff(buckets.offsets))
+            hashing.count_above(question.queries, question.sizes, np.diff(buckets.offsets))
             for buckets, hashing in self._aimed
         ]
         together = np.stack(most, axis=1)
@@ -239,36 +231,8 @@ class LshIndex(ProbingIndex):
         promise = replace(self._promise, taus=(), cuts=(), budgets=())
         return LshIndex(self._atoms, self._tables, budget=budget, promise=promise, proof=proof)
 
-    # ------------------------------------------------------------ edits
-
-    def append(self, rows: AtomsLike) -> LshIndex:
-        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
-
-        It is the index that `build` makes of them with the settings and the seed of this one, which
-        stays as it is. A default budget stays the default.
-
-        Parameters
-        ----------
-        rows : (r, d) array, or whatever `build` takes
-            Rows in memory are joined to atoms in memory; all else stays where it is.
-        """
-        return self._draw_again(append_rows(self._atoms, rows))
-
-    def remove(self, ids: ArrayLike) -> LshIndex:
-        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
-
-        It is the index that `build` makes of them, as for `append`.
-
-        Parameters
-        ----------
-        ids : (r,) integers
-            Distinct; one atom must stay.
-        """
-        gone = check_removed(self._atoms, ids)
-        return self._draw_again(remove_rows(self._atoms, gone)) if len(gone) else self
-
-    def _draw_again(self, atoms: Atoms) -> LshIndex:
-        """Return the index of other atoms: what is promised is measured on them."""
+    def _build_again(self, atoms: Atoms) -> LshIndex:
+        """Draw new tables: what is promised is measured on the new atoms."""
         family, promise = self._tables.all[0].bucketing.family, replace(self._promise, cuts=(), budgets=())
         tables, promise = draw_tables(atoms, family, promise, self._tables.settings)
         budget = self._follow_budget(atoms)
@@ -409,11 +373,11 @@ class HashTables:
         codes = self.all[0].buckets.codes
         return math.ldexp(codes.height + codes.error, codes.exponent)
 
-    def aim(self, cuts: Vector) -> list[BucketTable[AimedHash]]:
+    def aim(self, cuts: Vector) -> list[BucketTable[Hash]]:
         """The same tables, probed as far as a promise takes."""
         ranges = {len(hashing.norms) for _, hashing in self.all}
         require(ranges == {cuts.shape[1]}, "cuts", f"one for each range of norms, {ranges}", cuts.shape[1])
-        return [BucketTable(buckets, AimedHash(hashing, cuts)) for buckets, hashing in self.all]
+        return [BucketTable(buckets, replace(hashing, cuts=cuts)) for buckets, hashing in self.all]
 
     def start(self, queries: Vector) -> Vector:
         """Scores of the centre."""
@@ -475,5 +439,5 @@ def draw_tables(
         each = [find_cuts(table.bucketing, radius, taus, **options) for table in filled]
         cuts = np.min(each, axis=0)
         sizes = np.diff(filled[0].buckets.offsets)
-        found = count_typical(AimedHash(hashing, cuts), sizes, hashing.scale(sample), rng)
+        found = count_typical(replace(hashing, cuts=cuts), sizes, hashing.scale(sample), rng)
     return made, replace(promise, cuts=tuple(map(tuple, cuts.tolist())), budgets=tuple(found.tolist()))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
@@ -21,8 +21,6 @@ from scipy.special import bdtr
 
 from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
 from wolfhound.core.validate import count, number, require, within
-from wolfhound.oracles import _probe_kernels as kernels
-from wolfhound.oracles._probe_kernels import BINS, Promises
 from wolfhound.oracles.buckets import Round, doubling
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
 
@@ -144,45 +142,6 @@ _MARGIN = 1e-5
 """By which norms may be rounded."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AimedHash:
-    """A `Bucketing` by the buckets of a hash, from the highest above its range's cut on."""
-
-    hashing: Hash
-    cuts: Vector  # (t, r) by rung and range of norms, what a bucket must show; ordered by the last rung
-
-    @property
-    def buckets(self) -> int:
-        """How many there are."""
-        return self.hashing.buckets
-
-    @property
-    def cost(self) -> int:
-        """How many directions a query is projected on."""
-        return self.hashing.cost
-
-    def assign(self, rows: Matrix) -> Ints:
-        """Return the bucket of each row."""
-        return self.hashing.assign(rows)
-
-    def promises(self, queries: Vector, sizes: Vector) -> Promises:
-        """What a bucket shows of the unit query, beyond the cut of its range."""
-        found = self.hashing.promises(queries, sizes)
-        lift = np.float32(-self.hashing.weight) * self.cuts[-1].astype(np.float32)
-        return found._replace(lift=np.repeat(lift[None], len(queries), axis=0))
-
-    def count(self, promises: Promises, sizes: Ints) -> Ints:
-        """(t, m) atoms that a query probes to have seen all buckets above the cuts of a rung.
-
-        `promises` is what `promises` gave, `sizes` the atoms in each bucket.
-        """
-        above = (self.cuts - self.cuts[-1]) * self.hashing.weight * self.hashing.norms
-        out = np.empty((len(self.cuts), len(promises.first)), np.int64)
-        room = np.empty(BINS, np.int64)
-        kernels.count_above(promises, sizes, above.min(axis=1).astype(np.float32), room, out)
-        return np.maximum(out, 1)  # some answer there is
-
-
 def find_least_delta(tables: int = 1) -> float:
     """Return the least delta of a promise that the planted pairs back.
 
@@ -229,7 +188,7 @@ def choose_length(
         rows = hashing.scale(sample)
         radius = float(np.sqrt(np.einsum("ij,ij->i", rows, rows)).max())
         cuts = find_cuts(hashing, radius, taus[-1:], delta=delta, tables=tables, rng=rng)
-        found = count_typical(AimedHash(hashing, cuts), sizes, rows, rng)[-1]
+        found = count_typical(replace(hashing, cuts=cuts), sizes, rows, rng)[-1]
         return float(found) * n / len(sample) + ORDERED * hashing.buckets
 
     return min(LENGTHS, key=work)
@@ -300,10 +259,9 @@ def _quantile(shown: Vector, missing: float) -> float:
     return float(np.sort(shown)[max(0, int(unlikely.sum()) - 1)])
 
 
-def count_typical(aimed: AimedHash, sizes: Ints, sample: Singles, rng: np.random.Generator) -> Ints:
+def count_typical(hashing: Hash, sizes: Ints, sample: Singles, rng: np.random.Generator) -> Ints:
     """(t,) mean count of atoms above the cuts, over queries from the whole sphere and from the atoms."""
     picked = sample[rng.integers(0, len(sample), QUERIES)].astype(np.float64)
     queries = np.concatenate([picked + 1e-9, rng.standard_normal(picked.shape)])
-    lengths = np.linalg.norm(queries, axis=1)
-    found = aimed.count(aimed.promises(queries, lengths), sizes)
+    found = hashing.count_above(queries, np.linalg.norm(queries, axis=1), sizes)
     return np.asarray(np.ceil(found.mean(axis=1)), np.int64)

@@ -39,7 +39,6 @@ from wolfhound.oracles.asking import (
     rescore,
     settle,
     slack_of_one,
-    take_from,
 )
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
@@ -134,7 +133,7 @@ class Scan(CheckedOracle):
         rows, scored = self._atoms.take(ids), len(ids) + probed
         scores, best = rank_one(rescore(rows, query), ids, question.k)
         cost = Cost(np.array([scored]), min(1.0, scored / self._atoms.shape[0]), reference.norms.radius)
-        return _prove_all(take_from(ids, rows), question, scores, best, cost)
+        return _prove_all(lambda wanted: rows[np.searchsorted(ids, wanted)], question, scores, best, cost)
 
     def _answer_at_once(self, question: Question) -> Hits | None:
         """Answer from one block of rows in memory that were measured: few calls."""

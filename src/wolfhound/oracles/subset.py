@@ -15,7 +15,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.threads import alone
 from wolfhound.core.validate import count, rng
-from wolfhound.data.atoms import as_atoms, block_rows, check_finite
+from wolfhound.data.atoms import as_atoms, block_rows, finite_rows
 from wolfhound.data.files import lock
 from wolfhound.oracles._scan_kernels import best_listed
 from wolfhound.oracles.asking import CheckedOracle, Question, empty_top, in_memory, make_hits, pad
@@ -148,24 +148,12 @@ class _Sample:
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         for start in range(0, len(self.ids), rows):
-            ids = self.ids[start : start + rows]
-            block = self.atoms.take(ids)
-            _check(block, ids)
-            yield start, lock(block)
+            yield start, lock(finite_rows(self.atoms, self.ids[start : start + rows]))
 
     def places(self, ids: Ids) -> Ids:
         """Where these atoms are in the sample; -1 if they are not."""
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[at] == ids, at, -1)
-
-
-def _check(rows: Matrix, ids: Ids) -> None:
-    """Raise ValueError if an entry is not finite, naming the atom."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return
-    for row, atom in zip(rows, ids, strict=True):
-        check_finite(row[None], int(atom))
 
 
 # ---------------------------------------------------------------- what it costs

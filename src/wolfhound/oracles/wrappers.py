@@ -17,15 +17,7 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.core.threads import Tally
 from wolfhound.core.validate import count, require
-from wolfhound.oracles.asking import (
-    CheckedOracle,
-    Question,
-    ask_index,
-    check_question,
-    check_thresholds,
-    patch,
-    rescore,
-)
+from wolfhound.oracles.asking import CheckedOracle, Question, ask_index, patch, rescore
 from wolfhound.oracles.scan import Scan
 
 _COMPARED = 64
@@ -130,7 +122,7 @@ class Tiered(CheckedOracle):
 
 
 @final
-class Audited:
+class Audited(CheckedOracle):
     """Answers as an oracle does, with a proved bound at every so many calls.
 
     From the bound a method computes the true gap ratio of the answer, (score -
@@ -159,26 +151,18 @@ class Audited:
 
     def __init__(self, oracle: Oracle, exact: Oracle | None = None, *, every: int = 10) -> None:
         self._oracle = validate.oracle(oracle, "oracle")
-        self._exact = check_exact(exact, oracle.atoms)
+        self._atoms, self._exact = oracle.atoms, check_exact(exact, oracle.atoms)
         self._every = count(every, "every", low=1)
         self._calls = Tally()
-
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._oracle.atoms
 
     @property
     def audits(self) -> int:
         """How many calls were audited so far."""
         return -(-self._calls.total // self._every)
 
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`, and audit the answers if it is time."""
-        question = check_question(self.atoms, queries, k, exclude)
-        hits = ask_index(self._oracle, question, check_thresholds(thresholds, len(question.queries)))
+    def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
+        """Answer checked queries, and audit the answers if it is time."""
+        hits = ask_index(self._oracle, question, thresholds)
         if self._calls.add() % self._every:
             return hits
         truth = ask_index(self._exact, replace(question, k=1), None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from wolfhound.data.store import Stored
 from wolfhound.oracles.asking import Question, check_question, rescore
 from wolfhound.oracles.int8 import codes as _codes
 from wolfhound.oracles.int8 import codes as _encoding
-from wolfhound.oracles.int8.codes import CodedQueries, Codes, encode_atoms, encode_queries
-from wolfhound.oracles.int8.layout import ROWS, allocate
+from wolfhound.oracles.int8.codes import Codes, encode_atoms, encode_queries
+from wolfhound.oracles.int8.layout import ROWS, CodedQueries, allocate
 from wolfhound.oracles.int8.scan import sweep_codes
 
 Long = NDArray[np.longdouble]
@@ -48,7 +48,7 @@ def all_keys(codes: Codes, queries: CodedQueries) -> Singles:
     """(m, n) keys of all rows, in the order of their places."""
     m, n = len(queries.levels), codes.n
     found = sweep_codes(
-        codes, replace(queries, exclude=np.empty((m, 0), np.int64)), n
+        codes, queries._replace(exclude=np.empty((m, 0), np.int64)), n
     )  # all rows are among the n best
     np.testing.assert_array_equal(found.places, np.broadcast_to(np.arange(n), (m, n)))
     return found.keys
@@ -66,10 +66,10 @@ def bounds_of(rows: Matrix, queries: Matrix, centre: Vector | None = None) -> Bo
     question = allowed(codes, check_question(atoms, queries, 1, None))
     with_slack = encode_queries(codes, question)
     keys = all_keys(codes, with_slack)
-    units = np.ldexp(np.longdouble(1.0), with_slack.exponents)[:, None]
+    units = np.ldexp(np.longdouble(1.0), with_slack.numbers[2].astype(np.int64))[:, None]
     base, slack, size = (
         value.astype(np.longdouble)[:, None]
-        for value in (with_slack.base, with_slack.slack, with_slack.rules["size"])
+        for value in (with_slack.numbers[0], with_slack.slack, with_slack.rules["size"])
     )
     errors = codes.errors[: codes.n].astype(np.longdouble)
     return Bounds(

@@ -21,7 +21,6 @@ from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, fingerprint
 from wolfhound.data.store import StoreError
 from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.oracles.int8 import file_scan as on_disk
-from wolfhound.oracles.int8 import scan as _sweep
 from wolfhound.oracles.int8.file_scan import Int8FileScan, align_blocks
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.solve.minimize import minimize
@@ -67,13 +66,11 @@ def test_a_sample_that_misses_the_scale_writes_codes_again(tmp_path: Path) -> No
 def test_answers_are_those_in_memory(monkeypatch: pytest.MonkeyPatch, chunk: int, m: int) -> None:
     monkeypatch.setattr(on_disk, "CHUNK", chunk)
     exclude = np.random.default_rng(2).integers(0, 1003, (m, 3))
-    for large in (0, 1 << 30):
-        monkeypatch.setattr(_sweep, "_LARGE", large)
-        one, other = (
-            kind.build(ROWS).query(QUERIES[:m], k=9, exclude=exclude) for kind in (Int8Scan, Int8FileScan)
-        )
-        for name in ("ids", "scores", "bounds", "rows"):
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    one, other = (
+        kind.build(ROWS).query(QUERIES[:m], k=9, exclude=exclude) for kind in (Int8Scan, Int8FileScan)
+    )
+    for name in ("ids", "scores", "bounds", "rows"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_codes_of_either_kind_are_opened_by_both(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from wolfhound.oracles.asking import lengths
 from wolfhound.oracles.int8 import _kernels as _encode_kernels
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, prefetch, rows_of_one
-from wolfhound.oracles.int8.layout import GROUP, ROWS, RULE, Address
+from wolfhound.oracles.int8.layout import GROUP, ROWS, RULE, Address, CodedQueries, empty_queries
 
 Array = NDArray[Any]
 
@@ -230,9 +230,9 @@ def test_queries_are_rounded_to_levels(seed: int, d: int, exponent: int, most: i
     size = lengths(query)
     mine = int(np.frexp(size[0])[1])
     scale = _encode_kernels.CodeScale(middle, 0, 7, 1.0, 1.0, 2.0, most)
-    out = _encode_kernels.CodedRows(*_encode_kernels.empty_coded(1, d))
+    out = CodedQueries(*empty_queries(d, np.empty((1, 0), np.int64)))
     _encode_kernels.code_queries(query, size, scale, out)
-    levels, rules, (base, slack, exponents, hopeless) = out
+    levels, rules, (base, slack, exponents, hopeless), _ = out
     y = np.ldexp(query[0].astype(np.longdouble), -mine)
     small = np.ldexp(size[0], -mine).astype(np.float32)
     assert rules[0].tolist() == (0, rules["step"][0], np.nextafter(small, np.float32(2)), -np.inf)

@@ -16,9 +16,9 @@ from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows
 from wolfhound.oracles.int8.layout import (
     GROUP,
     ROWS,
-    RULE,
+    BareQueries,
     BareRows,
-    PackedQueries,
+    CodedQueries,
     PackedRows,
     Shorts,
     address,
@@ -74,6 +74,22 @@ def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any, row: int
 
 
 @lean_kernel
+def _centre(row: Matrix, frame: CodeFrame, y: Matrix, bits: Any) -> float:
+    """Write y of a row; return its largest |entry|.
+
+    Without their sign, the bits have the order of |y|; integers have their largest found in registers.
+    """
+    d, mask = row.shape[0], bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)
+    for j in range(d):
+        y[j] = frame.unit * row[j] - frame.centre[j]
+    most = mask & bits[0]
+    for j in range(d):
+        most = max(most, mask & bits[j])
+    bits[d] = most
+    return np.float64(y[d])
+
+
+@lean_kernel
 def encode(
     rows: Matrix, places: Ids, frame: CodeFrame, scratch: Scratch, out: PackedRows
 ) -> tuple[float, float, float]:
@@ -90,11 +106,10 @@ def encode(
     Returns the largest |entry of y|, |scale code| and error; the error is nan if a row is not finite.
     """
     n, d = rows.shape
-    centre, unit, zero = frame
+    zero = frame.zero
     y, bits, codes, pairs = scratch
     top, height, worst, bad = 0.0, 0.0, 0.0, 0.0
     kind = rows.dtype.type
-    mask = bits.dtype.type(0x7FFFFFFF if y.itemsize == 4 else 0x7FFFFFFFFFFFFFFF)  # all but the sign
     roundoff = 2.0**-24 if y.itemsize == 4 else UNIT
     lowest = kind(0.0) if zero > 0 else kind(-127.0)
     flip = np.int16(-32640 if zero > 0 else 0)  # 128 in either byte
@@ -109,14 +124,7 @@ def encode(
             held = 0
         if held == 0:
             begin = place
-        for j in range(d):
-            y[j] = unit * rows[i, j] - centre[j]
-        # Without their sign, the bits have the order of |y|; integers have their largest found in registers.
-        most = mask & bits[0]
-        for j in range(d):
-            most = max(most, mask & bits[j])
-        bits[d] = most
-        entry = np.float64(y[d])
+        entry = _centre(rows[i], frame, y, bits)
         # A little above, so that no code is larger than it may be.
         single = np.float32(entry / (127.0 + zero) * (1.0 + 2.0**-21))
         single = single if single >= np.float32(2.0**-126) else np.float32(0.0)
@@ -195,23 +203,6 @@ BareScale: TypeAlias = tuple[Vector, int, int, float, float, float, int]
 """The fields of a `CodeScale`."""
 
 
-class CodedRows(NamedTuple):
-    """Room for m coded queries; as `CodedQueries` has them."""
-
-    levels: Shorts  # (m, 2 pairs), zeros: the last one may stay so
-    rules: Any  # (m,) `RULE`
-    numbers: Vector  # (4, m): base, slack, exponents, and whether they are hopeless
-
-
-BareCoded: TypeAlias = tuple[Shorts, Any, Vector]
-"""The fields of `CodedRows`."""
-
-
-def empty_coded(m: int, d: int) -> BareCoded:
-    """Room for m queries of dimension d."""
-    return np.zeros((m, d + d % 2), np.int16), np.empty(m, RULE), np.empty((4, m))
-
-
 @lean_kernel
 def above(value: float) -> Any:
     """Round up to float32."""
@@ -220,7 +211,7 @@ def above(value: float) -> Any:
 
 
 @lean_kernel
-def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRows) -> None:
+def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedQueries) -> None:
     """Round ``y = 2**-exponent query`` to step * level with |level| <= most, and bound what that loses.
 
     The float32 operations of the kernel lose at most ``(1 + u)**4 - 1`` of
@@ -229,7 +220,7 @@ def code_queries(queries: Vector, sizes: Vector, scale: CodeScale, out: CodedRow
     product with the centre, and what cancels when base, key and slack are added.
     """
     m, d = queries.shape
-    levels, rules, numbers = out
+    levels, rules, numbers, _ = out
     middle, zero, exponent, height, error, radius, most = scale
     loop = (d + 2) * UNIT / (1.0 - (d + 2) * UNIT)
     for i in range(m):
@@ -312,14 +303,14 @@ def _take(
     bits: Any,
     uppers: Singles,
     packed: PackedRows,
-    queries: PackedQueries,
+    queries: CodedQueries,
     found: CandidateLists,
 ) -> None:
     """Keep the rows from place `first` on that reach the floor and are not excluded; `bits`: that may.
 
     Their `lows` are so low that a row with a key below them is surely worse.
     """
-    rule, slack, exclude = queries.rules[q], queries.slacks[q], queries.exclude
+    rule, slack, exclude = queries.rules[q], queries.numbers[1, q], queries.exclude
     at = found.fill[q]
     while bits != 0:
         row = lowest_bit(bits)
@@ -339,7 +330,7 @@ def _take(
 
 @kernel
 def sweep(
-    packed: PackedRows, span: tuple[int, int], queries: PackedQueries, k: int, found: CandidateLists
+    packed: PackedRows, span: tuple[int, int], queries: CodedQueries, k: int, found: CandidateLists
 ) -> None:
     """Bound the rows of the blocks of a span; keep, per query, all that can be among the k best.
 
@@ -389,7 +380,7 @@ BareCodes: TypeAlias = tuple[BareRows, BareScale]
 
 
 @lean_kernel
-def unscale(key: Any, coded: CodedRows) -> float:
+def unscale(key: Any, coded: CodedQueries) -> float:
     """Turn a key of the first query into an upper bound in the caller's units, as `CodedQueries.scores`."""
     total = np.float64(key) + (coded.numbers[0, 0] + coded.numbers[1, 0])
     return math.ldexp(total * (1.0 + 1e-15 * np.sign(total)), int(coded.numbers[2, 0])) + TINY
@@ -400,19 +391,18 @@ def best_by_codes(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
-    exclude: Ids,
     codes: BareCodes,
-    asked: BareCoded,
+    asked: BareQueries,
     room: int,
     slack: float,
     bare: BareTop,
 ) -> int:
     """Bound all rows by their codes, score those that can be among the k best; see `close`.
 
-    The more the first k reach, the fewer others must be scored. `asked` is of `empty_coded`, `room` the
+    The more the first k reach, the fewer others must be scored. `asked` is of `empty_queries`, `room` the
     most candidates. Returns `UNDECIDED` if they do not fit, or the query is hopeless.
     """
-    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedRows(*asked)
+    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedQueries(*asked)
     keys, lows = np.empty((1, room), np.float32), np.empty((1, room), np.float32)
     places, fill = np.empty((1, room), np.int64), np.zeros(1, np.int64)
     spare, numbers = np.empty((1, room), np.float32), np.empty((1, room), np.int64)
@@ -422,8 +412,7 @@ def best_by_codes(
     code_queries(query, sizes, CodeScale(*codes[1]), coded)
     if coded.numbers[3, 0] > 0.0:
         return UNDECIDED
-    asking = PackedQueries(coded.levels, coded.rules, coded.numbers[1], exclude)
-    sweep(packed, (0, packed.blocks.shape[0]), asking, k, found)
+    sweep(packed, (0, packed.blocks.shape[0]), coded, k, found)
     count = found.fill[0]
     if count < 0:
         return UNDECIDED
@@ -452,9 +441,9 @@ def best_by_codes(
 
 
 @lean_kernel
-def bound_queries(queries: Vector, sizes: Vector, codes: BareCodes, asked: BareCoded, out: Singles) -> None:
+def bound_queries(queries: Vector, sizes: Vector, codes: BareCodes, asked: BareQueries, out: Singles) -> None:
     """Upper bound of every row for every query; out: (m, 16 b)."""
-    packed, coded = PackedRows(*codes[0]), CodedRows(*asked)
+    packed, coded = PackedRows(*codes[0]), CodedQueries(*asked)
     code_queries(queries, sizes, CodeScale(*codes[1]), coded)
     first = address(packed, coded)
     for q in range(out.shape[0]):

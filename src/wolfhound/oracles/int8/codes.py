@@ -17,13 +17,13 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Singles, Vector
+from wolfhound.core.contracts import Atoms, Ids, Matrix, Singles, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import TINY
 from wolfhound.core.threads import map_ordered
@@ -34,11 +34,9 @@ from wolfhound.data.store import Stored, StoreError
 from wolfhound.oracles.asking import Question, lengths
 from wolfhound.oracles.int8._kernels import (
     BareScale,
-    CodedRows,
     CodeFrame,
     CodeScale,
     code_queries,
-    empty_coded,
     encode,
     make_scratch,
     verify,
@@ -46,9 +44,10 @@ from wolfhound.oracles.int8._kernels import (
 from wolfhound.oracles.int8.layout import (
     ROWS,
     BareRows,
-    PackedQueries,
+    CodedQueries,
     PackedRows,
     Shorts,
+    empty_queries,
     empty_rows,
     shape_of,
 )
@@ -107,10 +106,6 @@ class CodeStore(abc.ABC):
         """Yield all codes once, in order; the same chunks each time."""
 
     @abc.abstractmethod
-    def sample(self, which: Ints) -> PackedRows:
-        """Return some blocks, all of them full."""
-
-    @abc.abstractmethod
     def windows(self) -> Window:
         """Return a function that gives codes, and the places in them of some atoms."""
 
@@ -145,10 +140,6 @@ class Codes(CodeStore):
         step = max(1, CHUNK // self.blocks[0].nbytes)
         for start in range(0, blocks, step):
             yield CodeChunk(packed, (start, min(start + step, blocks)))
-
-    def sample(self, which: Ints) -> PackedRows:
-        """Return some blocks, all of them full."""
-        return self.pack().take_blocks(which)
 
     def windows(self) -> Window:
         """Return a function that gives all codes, and the places in them of some atoms."""
@@ -244,46 +235,11 @@ NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
 # ---------------------------------------------------------------- queries
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CodedQueries:
-    """Queries as integers, and what their bounds add up to.
-
-    ``base + upper + slack``, with the upper of the kernel, is at least the true and the computed float64
-    score; ``base + upper - 2 size error - slack`` at most. All are in units of ``2**exponent``.
-    """
-
-    levels: Shorts  # as of `PackedQueries`, as are rules and exclude
-    rules: NDArray[Any]
-    exclude: Ids
-    base: Vector  # (m,)
-    slack: Vector  # (m,)
-    exponents: Ints  # (m,)
-    hopeless: NDArray[np.bool_]  # (m,) zero, or so small that products underflow
-
-    def pack(self) -> PackedQueries:
-        """What kernels read."""
-        return PackedQueries(self.levels, self.rules, self.slack, self.exclude)
-
-    def only(self, which: Ints) -> CodedQueries:
-        """Return some of the queries."""
-        return CodedQueries(*(getattr(self, field.name)[which] for field in fields(self)))
-
-    def scores(self, keys: Singles) -> Vector:
-        """Turn (m, c) keys of the kernel into upper bounds in the caller's units."""
-        total = keys + (self.base + self.slack)[:, None]
-        with np.errstate(over="ignore"):
-            scores = np.ldexp(total * (1.0 + 1e-15 * np.sign(total)), self.exponents[:, None])
-        return np.asarray(scores + TINY)
-
-
 def encode_queries(codes: CodeStore, question: Question) -> CodedQueries:
     """Round queries to integers, and bound what that loses; see `code_queries`."""
-    out = CodedRows(*empty_coded(*question.queries.shape))
+    out = CodedQueries(*empty_queries(question.queries.shape[1], question.exclude))
     code_queries(question.queries, question.sizes, codes.scale(), out)
-    base, slack, exponents, hopeless = out.numbers
-    return CodedQueries(
-        out.levels, out.rules, question.exclude, base, slack, exponents.astype(np.int64), hopeless > 0.0
-    )
+    return out
 
 
 _SAMPLE = 4096

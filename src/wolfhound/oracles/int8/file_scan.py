@@ -19,7 +19,7 @@ from typing import Any, final
 
 import numpy as np
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Vector
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.core.progress import read_rows, report_rows, show_progress
 from wolfhound.core.threads import map_ordered
 from wolfhound.data import store
@@ -169,9 +169,7 @@ _NO_IDS: Ids = np.empty(0, np.int64)
 class FileCodes(CodeStore):
     """Codes in a file, in the order of the atoms."""
 
-    blocks: RowFile  # a row for each block of 16 atoms, as of scales and errors
-    scales: RowFile
-    errors: RowFile
+    files: tuple[RowFile, ...]  # blocks, scales and errors, a row for each block of 16 atoms
 
     @classmethod
     def of(cls, stored: Stored, shape: tuple[int, int]) -> FileCodes:
@@ -179,33 +177,25 @@ class FileCodes(CodeStore):
         (n, d), (blocks, _, _) = shape, shape_of(*shape)
         centre = np.array(stored.array("codes_centre", np.float64, (d,)))
         numbers = check_numbers(stored.params, centre)
-        found = {
-            name: RowFile(stored.path, place._replace(shape=(blocks, math.prod(place.shape) // blocks)))
-            for name, (dtype, size) in lay_out(shape).items()
-            if name in ON_DISK and (place := stored.find(name, dtype, size))
-        }
+        layout = lay_out(shape)
+        places = [stored.find(name, *layout[name]) for name in ON_DISK]
+        widths = [math.prod(place.shape) // blocks for place in places]
+        files = [
+            RowFile(stored.path, place._replace(shape=(blocks, width)))
+            for place, width in zip(places, widths, strict=True)
+        ]
         if len(stored.array("codes_ids", np.int64, (None,))):
             raise stored.wrong("codes on disk must be in the order of the atoms")
-        return cls(
-            blocks=found["codes_blocks"],
-            scales=found["codes_scales"],
-            errors=found["codes_errors"],
-            centre=centre,
-            **numbers,
-            n=n,
-        )
+        return cls(files=tuple(files), centre=centre, **numbers, n=n)
 
     @property
     def nbytes(self) -> int:
         """Bytes on disk."""
-        return sum(each.shape[0] * each.shape[1] * each.dtype.itemsize for each in self._files())
-
-    def _files(self) -> tuple[RowFile, RowFile, RowFile]:
-        return self.blocks, self.scales, self.errors
+        return sum(each.shape[0] * each.shape[1] * each.dtype.itemsize for each in self.files)
 
     def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order, one chunk ahead; the same chunks each time."""
-        total, width = self.blocks.shape
+        total, width = self.files[0].shape
         # The ids that a chunk is given count too.
         step = max(1, CHUNK // (2 * width + 16 * ROWS))
         return read_ahead(
@@ -218,7 +208,7 @@ class FileCodes(CodeStore):
     def _read(self, start: int, stop: int) -> PackedRows:
         """Read blocks; ids are those of the atoms."""
         arrays = []
-        for file in self._files():
+        for file in self.files:
             out = allocate((stop - start, file.shape[1]), file.dtype.type)
             with file.open() as stream:
                 file.fill(stream, start, out)
@@ -227,15 +217,6 @@ class FileCodes(CodeStore):
         stays = min(ROWS * stop, self.n) - ROWS * start
         ids = np.arange(ROWS * start, ROWS * start + stays)
         return PackedRows(codes.reshape(stop - start, -1, ROWS), scales.ravel(), errors.ravel(), ids, stays)
-
-    def sample(self, which: Ints) -> PackedRows:
-        """Return some blocks, all of them full."""
-        parts = [self._read(int(block), int(block) + 1) for block in which]
-        blocks, scales, errors, ids = (
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("blocks", "scales", "errors", "ids")
-        )
-        return PackedRows(blocks, scales, errors, ids, len(ids))
 
     def windows(self) -> Window:
         """Return a function that reads the codes of some atoms, and checks that kernels may read them."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.compiled.jit import lean_kernel
-from wolfhound.core.contracts import Ids, Ints, Singles, Vector
+from wolfhound.core.contracts import Ids, Singles, Vector
+from wolfhound.core.rounding import TINY
 
 Shorts = NDArray[np.int16]
 
@@ -40,12 +41,6 @@ class PackedRows(NamedTuple):
     errors: Singles  # (16 b,)
     ids: Ids  # (n,) atom at each place; empty if atom i is at place i
     n: int
-
-    def take_blocks(self, which: Ints) -> PackedRows:
-        """Return the rows of some blocks, all of them full."""
-        places = (ROWS * which[:, None] + np.arange(ROWS)).reshape(-1)
-        ids = self.ids[places] if len(self.ids) else places
-        return PackedRows(self.blocks[which], self.scales[places], self.errors[places], ids, len(places))
 
 
 BareRows: TypeAlias = tuple[Shorts, Singles, Singles, Ids, int]
@@ -74,13 +69,45 @@ def allocate(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
-class PackedQueries(NamedTuple):
-    """What kernels read of m queries."""
+class CodedQueries(NamedTuple):
+    """m queries as integers, and what their bounds add up to.
 
-    levels: Shorts  # (m, 2 pairs)
+    ``base + upper + slack``, with the upper of the kernel, is at least the true and the computed float64
+    score; ``base + upper - 2 size error - slack`` at most. All are in units of ``2**exponent``.
+    """
+
+    levels: Shorts  # (m, 2 pairs), zeros before they are written: the last one may stay so
     rules: NDArray[Any]  # (m,) `RULE`; the floors may be raised by kernels
-    slacks: Vector  # (m,)
+    numbers: Vector  # (4, m): base, slack, exponents, and whether they are hopeless
     exclude: Ids  # (m, e) atoms that must not be found; each row ascending
+
+    @property
+    def slack(self) -> Vector:
+        """(m,) what bounds must be raised by."""
+        return np.asarray(self.numbers[1])
+
+    @property
+    def hopeless(self) -> NDArray[np.bool_]:
+        """(m,) whether they are zero, or so small that products underflow."""
+        return np.asarray(self.numbers[3] > 0.0)
+
+    def scores(self, keys: Singles) -> Vector:
+        """Turn (m, c) keys of the kernel into upper bounds in the caller's units."""
+        base, slack, exponents, _ = self.numbers
+        total = keys + (base + slack)[:, None]
+        with np.errstate(over="ignore"):
+            scores = np.ldexp(total * (1.0 + 1e-15 * np.sign(total)), exponents.astype(np.int64)[:, None])
+        return np.asarray(scores + TINY)
+
+
+BareQueries: TypeAlias = tuple[Shorts, NDArray[Any], Vector, Ids]
+"""The fields of `CodedQueries`."""
+
+
+def empty_queries(d: int, exclude: Ids) -> BareQueries:
+    """Room for queries of dimension d that exclude these atoms each."""
+    m = len(exclude)
+    return np.zeros((m, d + d % 2), np.int16), np.empty(m, RULE), np.empty((4, m)), exclude
 
 
 class Address(NamedTuple):
@@ -95,8 +122,8 @@ class Address(NamedTuple):
 
 
 @lean_kernel
-def address(rows: PackedRows, queries: Any) -> Address:
-    """Address of the first block and the first of what has `levels` and `rules`."""
+def address(rows: PackedRows, queries: CodedQueries) -> Address:
+    """Address of the first block and the first query."""
     codes, scales, errors = rows.blocks.ctypes.data, rows.scales.ctypes.data, rows.errors.ctypes.data
     levels, rules = queries.levels.ctypes.data, queries.rules.ctypes.data
     return Address(codes, scales, errors, levels, rules, rows.blocks.shape[1])

@@ -3,16 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Singles, Vector
 from wolfhound.core.progress import read_rows, report_rows, show_progress
 from wolfhound.core.threads import map_ordered
-from wolfhound.data.atoms import append_rows, as_atoms, check_removed, remove_rows
+from wolfhound.data.atoms import as_atoms
 from wolfhound.oracles import indexes as saved
 from wolfhound.oracles.asking import (
     CheckedOracle,
@@ -28,19 +27,18 @@ from wolfhound.oracles.asking import (
     slacks,
 )
 from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import IndexKind
-from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, empty_coded, sweep
+from wolfhound.oracles.indexes import BuiltAnew, IndexKind
+from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, sweep
 from wolfhound.oracles.int8.codes import (
     CHUNK,
     CodeChunk,
-    CodedQueries,
     Codes,
     CodeStore,
     check_codes,
     encode_atoms,
     encode_queries,
 )
-from wolfhound.oracles.int8.layout import PAIR, ROWS, PackedQueries, shape_of
+from wolfhound.oracles.int8.layout import ROWS, CodedQueries, empty_queries
 from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
@@ -53,14 +51,14 @@ _PER_ENTRY = 32
 
 
 @final
-class Int8Scan(CheckedOracle):
+class Int8Scan(CheckedOracle, BuiltAnew):
     """Exact oracle that reads int8 codes and only the rows that can still win.
 
     A pass over the codes bounds every score from above and below; rows that can
     be among the k best are scored again in float64 from the atoms. All k answers are
     those of ``Scan(atoms, screen=False)``, to the bit. A query of which the codes
     decide little, as where all scores are nearly equal, is answered by a pass over
-    the atoms; a sample of the codes, 1024 rows of large stores, tells beforehand.
+    the atoms.
 
     Made by `build` or `load`; n (d + 8) bytes.
 
@@ -91,34 +89,7 @@ class Int8Scan(CheckedOracle):
         with show_progress(progress, read_rows("building", rows.shape[0])):
             return cls(rows, encode_atoms(rows))
 
-    def append(self, rows: AtomsLike) -> Int8Scan:
-        """Return the index of the atoms followed by these rows, whose ids are n, n + 1, ...
-
-        It is the index that `build` makes of them; this index stays as it is.
-
-        Parameters
-        ----------
-        rows : (r, d) array, or whatever `build` takes
-            Rows in memory are joined to atoms in memory; all else stays where it is.
-        """
-        atoms = append_rows(self._atoms, rows)
-        return Int8Scan(atoms, encode_atoms(atoms))
-
-    def remove(self, ids: ArrayLike) -> Int8Scan:
-        """Return the index of the atoms without some; those behind move up, as with ``numpy.delete``.
-
-        It is the index that `build` makes of them; this index stays as it is.
-
-        Parameters
-        ----------
-        ids : (r,) integers
-            Distinct; one atom must stay. ``numpy.delete(numpy.arange(n), ids)`` are the old ids
-            of the new atoms.
-        """
-        gone = check_removed(self._atoms, ids)
-        if not len(gone):
-            return self
-        atoms = remove_rows(self._atoms, gone)
+    def _build_again(self, atoms: Atoms) -> Int8Scan:
         return Int8Scan(atoms, encode_atoms(atoms))
 
     @property
@@ -179,10 +150,9 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
     if rows is None or not isinstance(codes, Codes) or codes.blocks.nbytes > CHUNK:
         return None
     slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
-    query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
-    top = empty_top(rows, k)
-    asked = empty_coded(1, rows.shape[1])
-    found = best_by_codes(rows, query, sizes, exclude, codes.bare, asked, room(k), slack, top)
+    query, sizes, k = question.queries, question.sizes, question.k
+    top, asked = empty_top(rows, k), empty_queries(rows.shape[1], question.exclude)
+    found = best_by_codes(rows, query, sizes, codes.bare, asked, room(k), slack, top)
     if found == UNDECIDED:
         return None
     report_rows(codes.n)
@@ -190,25 +160,15 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
 
 
 def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
-    """Answer by the codes, except for queries of which a sample says that they decide little."""
-    queries = encode_queries(codes, question)
-    hopeless, tried = try_sample(codes, queries, question.k)
-    if not hopeless.any():
-        hits = _decide(atoms, codes, scan, question, queries)
-    else:
-        left, lost = np.flatnonzero(~hopeless), np.flatnonzero(hopeless)
-        parts = [_decide(atoms, codes, scan, question.only(left), queries.only(left))] if len(left) else []
-        hits = join([*parts, scan.answer(question.only(lost))], np.concatenate([left, lost]))
-    return replace(hits, scored=hits.scored + tried) if tried else hits
-
-
-def _decide(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question, queries: CodedQueries) -> Hits:
     """Answer from a pass over the codes; of what has too many candidates, from one over the atoms."""
+    queries = encode_queries(codes, question)
+    if queries.hopeless.all():
+        return scan.answer(question)
     found = sweep_codes(codes, queries, question.k)
     keys, places = _rank(found)
     ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
     rest = np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf)
-    cost = Cost(np.full(len(ids), codes.n), 1.0, codes.radius)
+    cost = Cost(np.where(queries.hopeless, 0, codes.n), 1.0, codes.radius)
     hits = settle(atoms, question, ids, queries.scores(keys), rest=rest, cost=cost)
     undecided = np.flatnonzero(found.floors == np.inf)
     if not len(undecided):
@@ -222,11 +182,6 @@ def _rank(found: CodeCandidates) -> tuple[Singles, Ids]:
     The more the first k reach, the fewer others must be scored. Some chunks knew less
     than all do together: what is below the highest floor is no candidate.
     """
-    if len(found.keys) == 1:
-        near = np.flatnonzero(found.keys[0] >= found.floors[0])
-        keys = found.keys[0, near]
-        order = np.argsort(-(keys + found.lows[0, near]), kind="stable")
-        return keys[order][None], found.places[0, near[order]][None]
     keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
     order = np.argsort(-(keys + found.lows), axis=1, kind="stable")
     order = order[:, : int((keys > -np.inf).sum(axis=1).max())]
@@ -269,15 +224,6 @@ INT8 = IndexKind(
 
 _ROOM = 8192
 
-_LARGE = 16 << 20
-"""Bytes of codes from which on a sample costs little beside a pass."""
-
-_SAMPLE = 64
-"""Blocks of a sample."""
-
-_MANY = 0.25
-"""Share of a sample from which on scoring what is left takes longer than a pass over the atoms."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodeCandidates:
@@ -292,25 +238,6 @@ class CodeCandidates:
 def room(k: int) -> int:
     """How many candidates a query may have in a chunk."""
     return max(8 * k, _ROOM) + ROWS
-
-
-def try_sample(codes: CodeStore, queries: CodedQueries, k: int) -> tuple[NDArray[np.bool_], int]:
-    """See in a sample whether codes tell rows apart; where that costs little anyway, hope for it.
-
-    That is so of few codes, and of one query: what it loses is a read of the codes, a
-    quarter of a read of the rows. The sample is read from far apart, as neighbours may be alike.
-
-    Returns, by query, whether codes decide too little; and the rows of the sample.
-    """
-    blocks, pairs, _ = shape_of(codes.n, len(codes.centre))
-    if blocks * pairs * PAIR < _LARGE or blocks <= _SAMPLE or len(queries.hopeless) == 1:
-        return queries.hopeless, 0
-    # Without the last block, which may have gaps.
-    sample = codes.sample(np.arange(_SAMPLE) * ((blocks - 1) // _SAMPLE))
-    wanted = max(1, k * sample.n // codes.n)
-    found = _sweep(CodeChunk(sample, (0, _SAMPLE)), queries, wanted, _lowest(queries))
-    left = (found.places >= 0).sum(axis=1)
-    return queries.hopeless | (left > _MANY * sample.n), sample.n
 
 
 def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidates:
@@ -349,8 +276,7 @@ def _sweep(chunk: CodeChunk, queries: CodedQueries, k: int, floors: Singles) -> 
     keys, lows, places, fill = found[:4]
     rules = queries.rules.copy()
     rules["floor"] = floors
-    asked = PackedQueries(queries.levels, rules, queries.slack, queries.exclude)
-    sweep(chunk.packed, chunk.span, asked, k, found)
+    sweep(chunk.packed, chunk.span, queries._replace(rules=rules), k, found)
     width = max(0, int(fill.max()))
     # Copies: what has no candidates is not kept.
     keys, lows, places = keys[:, :width].copy(), lows[:, :width].copy(), places[:, :width] + chunk.first
