@@ -18,6 +18,7 @@ import numpy as np
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered, one_blas_thread
 from wolfhound.core.validate import count as whole
 from wolfhound.core.validate import flag, kind, require
@@ -80,15 +81,11 @@ def _join(parts: Iterator[Vector]) -> Vector:
 
 
 def _product(tile: Matrix, weights: Vector) -> Matrix:
-    """tile @ weights in the precision of the tile; nan is an error.
-
-    Judged by the numbers themselves: BLAS can set the processor's flag on a product of
-    finite ones (numpy's issue 24067 is of this kind), and numpy would warn.
-    """
-    with np.errstate(invalid="ignore"):
-        out: Matrix = tile @ weights.astype(tile.dtype, copy=False)
-    if np.isnan(out).any():
-        why = "sums of kernel values are nan; or mend the kernel"
+    """tile @ weights in the precision of the tile; what is not finite is an error."""
+    out: Matrix = product(tile, weights.astype(tile.dtype, copy=False))
+    bad = out[~np.isfinite(out)]
+    if len(bad):
+        why = f"sums of kernel values are {bad[0]}; or mend the kernel"
         raise FloatingPointError(f"`atoms` must be of moderate size: {why}")
     return out
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.core.rounding import product
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import as_atoms
 from wolfhound.herding._compiled import stein
@@ -85,7 +86,7 @@ def _prepare(left: Matrix, d: int, lengthscale: float) -> KernelColumns:
         asked[0, :, :d] = rows[:, :d]
         asked[1, :, :d], asked[1, :, d:] = rows[:, d:], rows[:, :d]
         asked[2, :, d:] = rows[:, d:]
-        found = table @ asked.reshape(3 * s, 2 * d).T
+        found = product(table, asked.reshape(3 * s, 2 * d).T)
         out = np.empty((len(table), s))
         stein(found, (left_squares, squares), (left_products, products), float(d), out)
         out /= lengthscale**2

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import ArrayAtoms, MappedAtoms, as_atoms, norms
 from wolfhound.objectives.plain import SquaredDistance
@@ -191,8 +192,8 @@ class Winners:
         if not len(open_) or not len(ids):
             return chosen
         asked = queries[open_]
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            place = (asked.astype(rows.dtype) @ rows.T).argmax(axis=1)
+        with one_blas_thread(), np.errstate(over="ignore"):  # queries too large for float32
+            place = product(asked.astype(rows.dtype), rows.T).argmax(axis=1)
         scores = np.einsum("ij,ij->i", asked, rows[place], dtype=np.float64)
         better = scores > chosen.scores[open_]
         where, place = open_[better], place[better]
