@@ -26,7 +26,7 @@ from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import array, kind, number, require, require_exact, require_finite
 from wolfhound.core.validate import count as whole
 from wolfhound.data.atoms import widen
-from wolfhound.herding._compiled import distances_absolute, distances_squared, pairs_absolute, pairs_squared
+from wolfhound.herding._compiled import distances_absolute, distances_squared, pairs_absolute
 from wolfhound.herding.features import Features, Identity, RandomFourier, feature_mean, normal_frequencies
 
 KernelColumns: TypeAlias = Callable[[Matrix], Matrix]
@@ -430,8 +430,9 @@ class Gaussian(Stationary):
             out: Matrix = product(mine.table, side.table.T)
             # Two rows that are both far may be close to each other.
             if len(mine.far) and len(side.far):
-                between = np.empty((len(mine.far), len(side.far)))
-                pairs_squared(mine.longest, side.longest, between)
+                from scipy.spatial.distance import cdist  # noqa: PLC0415 - as in `median_distance`
+
+                between = cdist(mine.longest, side.longest, "sqeuclidean")
                 with np.errstate(over="ignore"):
                     exponents = -0.5 * between * scale * scale
                 out[np.ix_(mine.far, side.far)] = np.maximum(exponents, -BEYOND)

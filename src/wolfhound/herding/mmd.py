@@ -47,9 +47,17 @@ RIDGE = 1e-4
 
 
 def kernel_sums(
-    kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True
+    kernel: Kernel,
+    left: Matrix,
+    right: Matrix,
+    weights: Vector,
+    *,
+    single: bool = True,
+    before: bool = False,
 ) -> Vector:
-    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads; `single`: float32 will do.
+    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads.
+
+    `single`: float32 will do; `before`: over j < i only.
 
     Examples
     --------
@@ -60,22 +68,18 @@ def kernel_sums(
 
     def work(first: int) -> Vector:
         columns = kernel.against(left[first : first + TALL], single=single)
-        total = np.zeros(len(left[first : first + TALL]))
-        for begin in range(0, len(right), WIDE):
+        here = np.arange(first, min(first + TALL, len(left)))
+        total = np.zeros(len(here))
+        for begin in range(0, int(here[-1]) + 1 if before else len(right), WIDE):
             tile = columns(right[begin : begin + WIDE])
+            if before and begin + WIDE > first:
+                tile[np.arange(begin, begin + tile.shape[1]) >= here[:, None]] = 0.0
             total += _product(tile, weights[begin : begin + WIDE])
         return total
 
-    if not len(right):
-        return np.zeros(len(left))
-    return _join(map_ordered(work, range(0, len(left), TALL)))
-
-
-def _join(parts: Iterator[Vector]) -> Vector:
-    """Put the parts together; a deadline is obeyed between them."""
-    found = [np.empty(0)]
-    for part in parts:
-        report_rows(0)
+    found = [np.zeros(0 if len(right) else len(left))]
+    for part in map_ordered(work, range(0, len(left) if len(right) else 0, TALL)):
+        report_rows(0)  # a deadline is obeyed between the parts
         found.append(part)
     return np.concatenate(found)
 
@@ -116,24 +120,6 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
         report_rows(0)
         total[first:] += part
     return total
-
-
-def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
-    """(r,) sums of k(rows_i, rows_j) over j < i."""
-
-    def work(first: int) -> Vector:
-        columns = kernel.against(rows[first : first + TALL], single=True)
-        here = np.arange(first, min(first + TALL, len(rows)))
-        total = np.zeros(len(here))
-        for begin in range(0, int(here[-1]) + 1, WIDE):
-            tile = columns(rows[begin : begin + WIDE])
-            there = np.arange(begin, begin + tile.shape[1])
-            if there[-1] >= first:
-                tile[there >= here[:, None]] = 0.0
-            total += _product(tile, np.ones(len(there)))
-        return total
-
-    return _join(map_ordered(work, range(0, len(rows), TALL)))
 
 
 # ---------------------------------------------------------------- two sets
@@ -366,7 +352,7 @@ class Reference:
     def curve(self, rows: Matrix) -> Vector:
         """(m,) values of `mmd` of the first 1, 2, ..., m rows, with equal weights."""
         placed = self._place(rows)
-        before = _sums_before(self.kernel, placed)
+        before = kernel_sums(self.kernel, placed, placed, np.ones(len(placed)), before=True)
         pairs = np.cumsum(2.0 * before + self.kernel.diagonal(placed))
         sizes = np.arange(1, len(placed) + 1)
         squares = pairs / sizes**2 - 2.0 * np.cumsum(self._at(placed)) / sizes + self.square
