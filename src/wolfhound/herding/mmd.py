@@ -47,13 +47,7 @@ RIDGE = 1e-4
 
 
 def kernel_sums(
-    kernel: Kernel,
-    left: Matrix,
-    right: Matrix,
-    weights: Vector,
-    *,
-    single: bool = True,
-    before: bool = False,
+    kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True, before: bool = False
 ) -> Vector:
     """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads.
 

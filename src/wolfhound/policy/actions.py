@@ -62,13 +62,13 @@ class Chosen:
 
     @classmethod
     def from_hits(cls, hits: Hits, columns: NDArray[np.int64]) -> Chosen:
-        """Take the answer in this column of each query's; ids, rows and scores are fresh arrays."""
+        """Take the answer in this column of each query's; all arrays are fresh."""
         at = (np.arange(len(hits.ids)), columns)
         return cls(
             ids=hits.ids[at],
             rows=hits.rows[hits.slots[at]],
             scores=np.asarray(hits.scores[at], np.float64),
-            bounds=hits.bounds,
+            bounds=hits.bounds.copy(),
             gaps=np.full(len(hits.ids), np.nan),
             scored=int(hits.scored.sum()),
             passes=hits.passes,
@@ -134,23 +134,13 @@ class Subset:
         return np.asarray(self.ids[at] == ids)
 
 
-def draw_ids(ids: ArrayLike, weights: ArrayLike, n: int, rng: np.random.Generator) -> Ids:
-    """(m,) one of each row's ids of n atoms, with these chances; see `ActionSet.draw`."""
-    atoms, shares = validate.real_array(ids, "ids", 2), validate.matrix(weights, "weights")
-    if atoms.dtype.kind not in "iu":
-        raise TypeError(f"`ids` must be an array of integer ids. Got dtype {atoms.dtype}.")
-    alike = atoms.shape == shares.shape
-    validate.require(alike, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}")
-    validate.ids(np.unique(atoms[shares > 0.0]), "ids", n)  # rows may be padded by any id
-    totals = shares.sum(axis=1)
-    good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
-    got = f"sums {totals.min():g} .. {totals.max():g}"
-    validate.require(good, "weights", ">= 0 with rows of sum 1", got)
-    steps = np.cumsum(shares, axis=1)
+def draw_ids(ids: Ids, weights: Vector, rng: np.random.Generator) -> Ids:
+    """Draw as `ActionSet.draw` does, unchecked."""
+    steps = np.cumsum(weights, axis=1)
     steps /= steps[:, -1:]
     # The first step above a random number; it has a positive share, as the last step is 1.
-    place = (steps <= rng.random(len(shares))[:, None]).sum(axis=1)
-    return np.asarray(atoms[np.arange(len(atoms)), place], np.int64)
+    place = (steps <= rng.random(len(steps))[:, None]).sum(axis=1)
+    return np.asarray(ids[np.arange(len(steps)), place], np.int64)
 
 
 @final
@@ -393,20 +383,17 @@ class ActionSet:
         here = None if points is None else _check_rows(points, "points", self.dim, len(queries))
         if thresholds is not None:
             thresholds = validate.vector(thresholds, "thresholds", size=len(queries))
-        part = None if subset is None else self.subset(subset, "subset")
-        validate.require(part is None or self._allowed is None, "subset", "None: each row has its own", part)
-        return self.answer(queries, points=here, thresholds=thresholds, part=part)
+        if subset is None:
+            return self.answer(queries, points=here, thresholds=thresholds)
+        part = self.subset(subset, "subset")
+        validate.require(self._allowed is None, "subset", "None: each row has its own", part)
+        return self.within([part] * len(queries)).answer(queries, points=here, thresholds=thresholds)
 
     def answer(
-        self,
-        queries: Vector,
-        *,
-        points: Vector | None = None,
-        thresholds: Vector | None = None,
-        part: Subset | None = None,
+        self, queries: Vector, *, points: Vector | None = None, thresholds: Vector | None = None
     ) -> Chosen:
         """Answer as `argmax` does, unchecked: for loops that make their own finite float64 (m, d) rows."""
-        groups = self._group(len(queries), part)
+        groups = self._group(len(queries))
         found = [
             self._choose(queries[at], None if thresholds is None else thresholds[at], each)
             for each, at in groups
@@ -425,10 +412,10 @@ class ActionSet:
             chosen = _ask(self.oracle, self.atoms, queries, thresholds, part)
         return self.winners.compete(queries, chosen, part)
 
-    def _group(self, m: int, part: Subset | None = None) -> list[tuple[Subset | None, Ids]]:
+    def _group(self, m: int) -> list[tuple[Subset | None, Ids]]:
         """Rows of m that may choose of the same subset."""
         if self._allowed is None:
-            return [(part, np.arange(m))]
+            return [(None, np.arange(m))]
         allowed = len(self._allowed)
         validate.require(m % allowed == 0, "rows", f"{allowed}, as there are subsets", m)
         rows: dict[int, list[int]] = {}
@@ -528,7 +515,17 @@ class ActionSet:
         >>> ActionSet(np.eye(3)).draw([[2, 0], [0, 1]], [[1.0, 0.0], [0.0, 1.0]])
         array([2, 1])
         """
-        return draw_ids(ids, weights, self.n, self._rng if seed is None else validate.rng(seed))
+        atoms, shares = validate.real_array(ids, "ids", 2), validate.matrix(weights, "weights")
+        if atoms.dtype.kind not in "iu":
+            raise TypeError(f"`ids` must be an array of integer ids. Got dtype {atoms.dtype}.")
+        alike = atoms.shape == shares.shape
+        validate.require(alike, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}")
+        validate.ids(np.unique(atoms[shares > 0.0]), "ids", self.n)  # rows may be padded by any id
+        totals = shares.sum(axis=1)
+        good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
+        got = f"sums {totals.min():g} .. {totals.max():g}"
+        validate.require(good, "weights", ">= 0 with rows of sum 1", got)
+        return draw_ids(atoms, shares, self._rng if seed is None else validate.rng(seed))
 
     def random(self, m: int, seed: int | np.random.Generator | None = None) -> tuple[Matrix, Ids]:
         """(m, d) random atoms, all equally likely, and their (m,) ids."""
@@ -564,7 +561,7 @@ def _ask(
     if len(lost) == len(queries):
         return replace(other, scored=scored, passes=passes)
     chosen = Chosen.from_hits(hits, good.argmax(axis=1))
-    chosen = replace(chosen, bounds=hits.bounds.copy(), scored=scored, passes=passes)
+    chosen = replace(chosen, scored=scored, passes=passes)
     for name in ("ids", "rows", "scores", "bounds"):
         getattr(chosen, name)[lost] = getattr(other, name)
     return chosen

@@ -23,7 +23,7 @@ from wolfhound.core.contracts import Ids, Vector
 from wolfhound.core.registry import Registry
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import count, kind, require, within
-from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Rows, Subset, project_rows
+from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Rows, Subset, draw_ids, project_rows
 
 try:
     import torch
@@ -533,4 +533,4 @@ class Draw(Described):
 
     def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Ids:
         """Atoms drawn by their weights."""
-        return actions.draw(hull.ids, hull.weights, rng)
+        return draw_ids(hull.ids, hull.weights, rng)

@@ -219,9 +219,9 @@ def open_tensorboard(folder: str | os.PathLike[str], interval: int) -> Iterator[
         yield every(interval, write)
 
 
-def every(interval: int, tell: Callable[[Training], None]) -> TrainingCallback:
-    """Tell at once, and then whenever another `interval` transitions are made."""
-    due = 0
+def every(interval: int, tell: Callable[[Training], None], first: int = 0) -> TrainingCallback:
+    """Tell at the transition `first`, and then whenever another `interval` of them are made."""
+    due = first
 
     def hear(training: Training) -> None:
         nonlocal due
@@ -505,18 +505,18 @@ class Trainer:
         total: int,
         max_seconds: float,
         callbacks: Sequence[TrainingCallback],
-        examine: Callable[[int], None] | None = None,
+        examine: TrainingCallback | None = None,
     ) -> Status:
         """Go on until there are `total` timesteps; why it ended.
 
-        `examine` is called with the timesteps before anybody is told of them.
+        `examine` is told before the callbacks, and may set `eval_return`.
         """
         began, status = time.perf_counter(), None
         try:
             while status is None:
                 self.advance()
                 if examine is not None:
-                    examine(self.timesteps)
+                    examine(self.stats)
                 training = self.stats
                 stops = any([tell(training) for tell in callbacks])
                 reasons = (
