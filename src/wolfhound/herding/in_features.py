@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -40,15 +41,7 @@ from wolfhound.herding.features import Features, Identity, feature_mean
 from wolfhound.herding.greedy import refuse_nothing
 from wolfhound.herding.result import HerdResult
 from wolfhound.herding.rows import HerdData, check_width, draw_ids, row_shares
-from wolfhound.herding.session import (
-    Callback,
-    Measured,
-    Session,
-    check_start,
-    evaluate,
-    seed_number,
-    skip_evaluation,
-)
+from wolfhound.herding.session import Callback, Measured, Session, check_start, evaluate, seed_number
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.objectives.plain import SquaredDistance
@@ -140,10 +133,17 @@ def herd_in_features(
     shares = row_shares(row_weights, (given if goal is None else goal).shape[0], "row_weights")
     session = FeatureSession(
         data=HerdData(atoms=given, target=goal, labels=None, row_weights=shares),
-        source=source,
-        features=phi,
-        oracle=oracle,
-        step=step,
+        pick=partial(
+            pick_in_features,
+            source,
+            features=phi,
+            oracle=oracle,
+            step=step,
+            target=goal,
+            row_weights=shares,
+            exclude=banned,
+        ),
+        space=map_atoms(source, phi),
         exclude=banned,
         evaluate=evaluate,
         seed=seed_number(seed),
@@ -189,10 +189,8 @@ def _find_features(features: Any, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Fe
 class FeatureSession(Session):
     """All that decides a run in a feature space; also what it needs to go on."""
 
-    source: Atoms  # what is mapped
-    features: Features | None  # the map; None: the source are features already
-    oracle: Searched | None
-    step: StepSize | None
+    pick: Callable[..., FeatureRun]  # `pick_in_features` with what stays the same
+    space: Atoms  # the features
     exclude: Ids
     evaluate: bool
     seed: int
@@ -210,33 +208,19 @@ class FeatureSession(Session):
     ) -> dict[str, Any]:
         """Pick until there are m, and evaluate them; return the fields of `HerdResult`."""
         began = time.perf_counter()
-        draws = None if self.done is None else np.random.default_rng([self.seed, len(self.done.picks)])
-        run = pick_in_features(
-            self.source,
-            m,
-            self.features,
-            oracle=self.oracle,
-            step=self.step,
-            target=self.data.target,
-            row_weights=self.data.row_weights,
-            start=start,
-            exclude=self.exclude,
-            limits=limits,
-            callback=callback,
-            seed=self.seed if draws is None else draws,
-        )
+        draws = self.seed if self.done is None else np.random.default_rng([self.seed, len(self.done.picks)])
+        run = self.pick(m, start=start, limits=limits, callback=callback, seed=draws)
         if not len(run.ids):
             refuse_nothing(run.status, limits.seconds)
-        seconds, quality = time_solving(began), skip_evaluation("evaluate=False")
-        if self.evaluate:
-            quality = evaluate(
-                map_atoms(self.source, self.features),
-                len(run.picks),
-                self.exclude,
-                lambda sizes, _: _measure_run(run, sizes),
-                rng=np.random.default_rng([self.seed, 1]),
-                deadline=began + limits.seconds,
-            )
+        seconds = time_solving(began)
+        quality = evaluate(
+            self.space,
+            len(run.picks),
+            self.exclude,
+            (lambda sizes, _: _measure_run(run, sizes)) if self.evaluate else None,
+            rng=np.random.default_rng([self.seed, 1]),
+            deadline=began + limits.seconds,
+        )
         same = ("ids", "weights", "passes", "scored", "status", "trace")
         return quality._asdict() | {
             **{name: getattr(run, name) for name in same},

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -207,16 +208,14 @@ class KernelSession(Session):
         )
         weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
         seconds = time_solving(began)
-        quality = skip_evaluation("evaluate=False")
-        if settings.evaluate:
-            quality = evaluate(
-                data.atoms,
-                herd.size,
-                settings.exclude,
-                lambda sizes, rng: measure_herd(herd, data, settings.kernel, weights, sizes=sizes, rng=rng),
-                rng=np.random.default_rng([settings.seed, _EVALUATION]),
-                deadline=began + limits.seconds,
-            )
+        quality = evaluate(
+            data.atoms,
+            herd.size,
+            settings.exclude,
+            partial(measure_herd, herd, data, weights) if settings.evaluate else None,
+            rng=np.random.default_rng([settings.seed, _EVALUATION]),
+            deadline=began + limits.seconds,
+        )
         return quality._asdict() | {
             "ids": to_rows(data.table, herd.ids),
             "weights": weights,
@@ -435,7 +434,7 @@ def curve_sizes(m: int) -> Ints:
     return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))
 
 
-def skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
+def _skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
     """Return the quality of a herd that was not measured."""
     none = Curve(np.empty(0, np.int64), np.empty(0), np.empty(0))
     return Quality(math.nan, math.nan, math.nan, None, f"nothing: {why}", seconds, none)
@@ -445,15 +444,18 @@ def evaluate(
     atoms: Atoms,
     k: int,
     exclude: Ids,
-    measure: Callable[[Ints, np.random.Generator], Measured],
+    measure: Callable[[Ints, np.random.Generator], Measured] | None,
     *,
     rng: np.random.Generator,
     deadline: float,
 ) -> Quality:
     """Measure a herd of k atoms, then random subsets of as many; both are without the excluded.
 
-    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then.
+    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then; without a
+    measure, that nothing is.
     """
+    if measure is None:
+        return _skip_evaluation("evaluate=False")
     began = time.perf_counter()
     sizes, draws = curve_sizes(k), effort(k)
     mine: Measured | None = None
@@ -475,7 +477,7 @@ def evaluate(
         why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
     seconds = time_solving(began)
     if mine is None:
-        return skip_evaluation(why, seconds)
+        return _skip_evaluation(why, seconds)
     random = np.array(others).reshape(len(others), len(sizes))
     few = "" if len(others) == draws else f" of {draws}: {why}"
     known = ~np.isnan(mine.curve)
@@ -505,10 +507,10 @@ def _draw_subsets(
 
 
 def measure_herd(
-    herd: Herd, data: HerdData, kernel: Kernel, weights: Vector, *, sizes: Ints, rng: np.random.Generator
+    herd: Herd, data: HerdData, weights: Vector, sizes: Ints, rng: np.random.Generator
 ) -> Measured:
     """Measure a herd of a kernel at some sizes; with labels, within each that has an atom as well."""
-    reference, words = choose_reference(herd.candidates, data, kernel, HELD_OUT, rng)
+    reference, words = choose_reference(herd.candidates, data, herd.kernel, HELD_OUT, rng)
     rows, labels, within = herd.rows, herd.labels, None
     if data.labels is None:
         curve = reference.curve(rows)[sizes - 1]
@@ -518,7 +520,7 @@ def measure_herd(
         for label in np.unique(labels).tolist():
             mine = labels == label
             embedding, share = herd.candidates.embeddings[label], weights[mine] / weights[mine].sum()
-            own = share @ self_sums(kernel, rows[mine], share, single=False)
+            own = share @ self_sums(herd.kernel, rows[mine], share, single=False)
             squares.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.square)
         within = np.sqrt(np.maximum(squares, 0.0))
     plain = data.labels is None and bool((weights == weights[0]).all())

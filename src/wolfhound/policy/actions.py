@@ -145,32 +145,15 @@ def draw_ids(ids: Ids, weights: Vector, rng: np.random.Generator) -> Ids:
 
 @final
 class Winners:
-    """Distinct atoms that won, up to `room`; what won longest ago goes first.
+    """Distinct atoms that won, the last winners first, up to `room`: what won longest ago goes.
 
     Of one batch, atoms that won more of its queries count as more recent.
     """
 
     def __init__(self, atoms: Atoms, room: int) -> None:
         self.room = min(room, atoms.shape[0])
-        self._ids = np.empty(self.room, np.int64)
-        self._rows = np.empty((self.room, atoms.shape[1]), atoms.dtype)
-        self._won = np.zeros(self.room, np.int64)
-        self._size = 0
-        self._clock = 0
-
-    @property
-    def ids(self) -> Ids:
-        """(r,) not to be written to."""
-        return self._ids[: self._size]
-
-    @property
-    def rows(self) -> Matrix:
-        """(r, d) their rows, not to be written to."""
-        return self._rows[: self._size]
-
-    def to_array(self) -> Ids:
-        """(2, r) ids and when they won; see `restore`."""
-        return np.stack([self.ids, self._won[: self._size]])
+        self.ids: Ids = np.empty(0, np.int64)
+        self.rows: Matrix = np.empty((0, atoms.shape[1]), atoms.dtype)
 
     def compete(self, queries: Vector, chosen: Chosen, part: Subset | None) -> Chosen:
         """Put past winners, those of a subset only, in the place of worse answers that are not proved."""
@@ -192,39 +175,19 @@ class Winners:
             out.ids[where], out.rows[where], out.scores[where] = ids[place], rows[place], scores[better]
         return out
 
-    def restore(self, saved: Ids, atoms: Atoms) -> None:
-        """Take over what `to_array` gave: where there is less room, those that won last."""
-        ids, won = saved[:, np.sort(np.argsort(-saved[1], kind="stable")[: self.room])]
-        self._size = len(ids)
-        self._ids[: self._size], self._won[: self._size] = ids, won
-        self._rows[: self._size] = atoms.take(ids)
-        self._clock = int(won.max(initial=0))
+    def restore(self, ids: Ids, atoms: Atoms) -> None:
+        """Take over the ids of others; where there is less room, those that won last."""
+        self.ids = ids[: self.room]
+        self.rows = atoms.take(self.ids)
 
     def remember(self, ids: Ids, rows: Matrix) -> None:
         """Take the winners of a batch, (m,) ids and (m, d) rows."""
-        if not self.room:
-            return
         unique, first, times = np.unique(ids, return_index=True, return_counts=True)
-        rank = np.argsort(-times, kind="stable")[: self.room]
-        unique, first = unique[rank], first[rank]
-        known = self.ids
-        order = np.argsort(known)
-        place = np.minimum(np.searchsorted(known, unique, sorter=order), max(self._size - 1, 0))
-        at = order[place] if self._size else np.zeros(len(unique), np.int64)
-        old = known[at] == unique if self._size else np.zeros(len(unique), bool)
-        # Later ranks are older: the clock runs down within a batch.
-        stamps = self._clock + len(unique) - np.arange(len(unique))
-        self._clock += len(unique)
-        self._won[at[old]] = stamps[old]
-        fresh = ~old
-        # Places for new atoms: free ones, then those that won longest ago.
-        wanted = int(fresh.sum())
-        free, oldest = min(wanted, self.room - self._size), np.argsort(self._won[: self._size], kind="stable")
-        spare = np.arange(self._size, self._size + free)
-        slots = np.concatenate([spare, oldest[: wanted - free]])
-        self._size += free
-        self._ids[slots], self._rows[slots] = unique[fresh], rows[first[fresh]]
-        self._won[slots] = stamps[fresh]
+        rank = np.argsort(-times, kind="stable")
+        known = np.concatenate([unique[rank], self.ids])
+        # Where each is met first; those of the batch come before all others.
+        kept = np.sort(np.unique(known, return_index=True)[1])[: self.room]
+        self.ids, self.rows = known[kept], np.concatenate([rows[first[rank]], self.rows])[kept]
 
 
 # ---------------------------------------------------------------- the action set

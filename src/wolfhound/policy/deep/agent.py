@@ -204,11 +204,7 @@ class Agent:
         with contextlib.ExitStack() as stack:
             stack.enter_context(one_thread())
             logs = ((open_log, log), (open_tensorboard, tensorboard))
-            told = [
-                stack.enter_context(open_one(where, interval))
-                for open_one, where in logs
-                if where is not None
-            ]
+            told = [stack.enter_context(begin(path, interval)) for begin, path in logs if path is not None]
             hear = stack.enter_context(show_progress(progress, read, callback))
             told += [] if hear is None else [hear]
             self.status = self._trainer.run(end, limit, told, examine)

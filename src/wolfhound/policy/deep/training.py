@@ -404,7 +404,7 @@ class Learner:
             state = tutor.state_dict()["state"]
             for name in state[0] if state else ():
                 out[f"adam_{who}_{name}"] = _flat(state[at][name] for at in sorted(state))
-        return out | {"winners": self.brain.actions.winners.to_array()}
+        return out | {"winners": self.brain.actions.winners.ids}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` gave, of a learner of the same shape."""
@@ -577,9 +577,8 @@ class Trainer:
             counts = [count(number, "counts") for number in params["counts"]]
             self.timesteps, self.seen, self.episodes, learner.updates = counts
             learner.brain.rng.bit_generator.state = params["rng"]
-            won = stored.array("winners", np.int64, (2, None), low=0)
             actions = learner.brain.actions
-            ids(won[0], "winners", actions.n)
+            won = ids(stored.array("winners", np.int64, (None,)), "winners", actions.n)
             actions.winners.restore(won, actions.atoms)
 
     # ------------------------------------------------------------ one step
