@@ -352,13 +352,7 @@ def pick_in_features(
 
 
 def map_atoms(atoms: AtomsLike, features: Features | None) -> Atoms:
-    """Return the features of atoms, as atoms: what an oracle has to search.
-
-    Examples
-    --------
-    >>> map_atoms([[1.0, 2.0]], None)
-    ArrayAtoms(1 x 2, float64)
-    """
+    """Return the features of atoms, as atoms: what an oracle has to search."""
     rows = as_atoms(atoms)
     return rows if features is None else MappedAtoms(rows, features, features.dim_out, rows.dtype)
 
@@ -368,12 +362,6 @@ def sample_fresh(atoms: Atoms, m: int, rng: np.random.Generator) -> RandomSubset
 
     A fresh random sample for every pick: herding's query turns so fast that nothing
     can be kept from one pick to the next, and the best atom hardly matters.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> [sample_fresh(as_atoms(np.ones((200_000, 1))), m, rng).size for m in (100, 1000)]
-    [10000, 2000]
     """
     n = atoms.shape[0]
     return RandomSubset(atoms, size=max(LEAST, n // 20 if m < SMALL else n // 100), seed=rng)

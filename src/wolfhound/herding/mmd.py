@@ -52,12 +52,6 @@ def kernel_sums(
     """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads.
 
     `single`: float32 will do; `before`: over j < i only.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Linear
-    >>> kernel_sums(Linear(), np.eye(2), np.array([[1.0, 2.0]]), np.array([3.0]))
-    array([3., 6.])
     """
 
     def work(first: int) -> Vector:
@@ -89,14 +83,7 @@ def _product(tile: Matrix, weights: Vector) -> Matrix:
 
 
 def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = True) -> Vector:
-    """(r,) float64 sums ``sum_j weights_j k(rows_i, rows_j)``: each tile serves twice.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Linear
-    >>> self_sums(Linear(), np.eye(2), np.array([3.0, 1.0]))
-    array([3., 1.])
-    """
+    """(r,) float64 sums ``sum_j weights_j k(rows_i, rows_j)``: each tile serves twice."""
 
     def work(first: int) -> tuple[int, Vector]:
         columns = kernel.against(rows[first : first + WIDE], single=single)
@@ -414,13 +401,6 @@ def embed(
     A lengthscale that the kernel lacks is chosen from the rows drawn. Rows are weighted by random features,
     these or so many; of `row_weights` only ratios matter. Excluded atoms are no candidates, but count in
     the mean. Arguments are checked by `herd`.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Linear
-    >>> found = embed(np.eye(3), Linear(), count=2, rng=np.random.default_rng(0))
-    >>> found.ku.round(3)
-    array([0.333, 0.333])
     """
     pool = as_atoms(atoms)
     n, d = pool.shape
@@ -496,13 +476,6 @@ def calibrate(
 
     ``a = p (1 + F z)`` with ``(F' P F + ridge tr(F' P F)/D I) z = mean - F' p``, p = `start` (>= 0, 1 in
     sum) and P = diag(p), the constant 1 being the last of the D columns of F.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Identity
-    >>> rows, half = np.array([[0.0], [1.0]]), np.array([0.5, 0.5])
-    >>> calibrate(Identity(1), rows, np.array([0.8]), half).round(3)
-    array([0.2, 0.8])
     """
     table = np.ones((len(rows), features.dim_out + 1))
     with one_blas_thread():

@@ -40,13 +40,7 @@ _SHOWN = 8  # texts of `by` in an error
 
 
 def draw_ids(n: int, count: int, exclude: Ids, rng: np.random.Generator) -> Ids:
-    """Ascending distinct random ids in [0, n), none excluded; all that are left, if not more than `count`.
-
-    Examples
-    --------
-    >>> draw_ids(5, 3, np.array([1, 3]), np.random.default_rng(0))
-    array([0, 2, 4])
-    """
+    """Ascending distinct random ids in [0, n), none excluded; all that are left, if not more than `count`."""
     gone = np.sort(exclude)
     left, size = n - len(gone), min(count, n - len(gone))
     ranks = np.sort(rng.choice(left, size, replace=False, shuffle=False)) if size < left else np.arange(left)

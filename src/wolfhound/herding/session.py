@@ -411,24 +411,12 @@ class Measured(NamedTuple):
 
 
 def effort(m: int) -> int:
-    """Random subsets to measure: fewer for large m, to take less time than the picks.
-
-    Examples
-    --------
-    >>> effort(1000), effort(5000)
-    (10, 5)
-    """
+    """Random subsets to measure: fewer for large m, to take less time than the picks."""
     return 10 if m <= 2000 else 5 if m <= 10_000 else 3
 
 
 def curve_sizes(m: int) -> Ints:
-    """Up to 24 sizes from 1 to m, evenly spread on a log scale.
-
-    Examples
-    --------
-    >>> curve_sizes(5)
-    array([1, 2, 3, 4, 5])
-    """
+    """Up to 24 sizes from 1 to m, evenly spread on a log scale."""
     if m <= _SIZES:
         return np.arange(1, m + 1)
     return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))

@@ -113,13 +113,7 @@ def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vecto
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredAtoms:
-    """Rows [x, score(x)], the scores being gradients of log p; both are read together, block by block.
-
-    Examples
-    --------
-    >>> ScoredAtoms(np.eye(2), -np.eye(2)).take(np.array([1]))
-    array([[ 0.,  1., -0., -1.]])
-    """
+    """Rows [x, score(x)], the scores being gradients of log p; both are read together, block by block."""
 
     atoms: Atoms
     scores: Atoms

@@ -61,15 +61,15 @@ class Chosen:
     passes: float
 
     @classmethod
-    def from_hits(cls, hits: Hits, columns: NDArray[np.int64]) -> Chosen:
-        """Take the answer in this column of each query's; all arrays are fresh."""
-        at = (np.arange(len(hits.ids)), columns)
+    def from_hits(cls, hits: Hits, queries: Ids, columns: Ids | int = 0) -> Chosen:
+        """Take the answers of these queries, each in its column; all arrays are fresh."""
+        at = (queries, columns)
         return cls(
             ids=hits.ids[at],
             rows=hits.rows[hits.slots[at]],
             scores=np.asarray(hits.scores[at], np.float64),
-            bounds=hits.bounds.copy(),
-            gaps=np.full(len(hits.ids), np.nan),
+            bounds=hits.bounds[queries],
+            gaps=np.full(len(queries), np.nan),
             scored=int(hits.scored.sum()),
             passes=hits.passes,
         )
@@ -516,27 +516,17 @@ def _ask(
     good = hits.ids >= 0
     if part is not None:
         good &= part.has(hits.ids)
-    lost = np.flatnonzero(~good.any(axis=1))
-    if not len(lost):
-        return Chosen.from_hits(hits, good.argmax(axis=1))
-    other = _scan(atoms, queries[lost], part)
-    scored, passes = int(hits.scored.sum()) + other.scored, hits.passes + other.passes
-    if len(lost) == len(queries):
-        return replace(other, scored=scored, passes=passes)
-    chosen = Chosen.from_hits(hits, good.argmax(axis=1))
-    chosen = replace(chosen, scored=scored, passes=passes)
-    for name in ("ids", "rows", "scores", "bounds"):
-        getattr(chosen, name)[lost] = getattr(other, name)
-    return chosen
+    kept, lost = np.flatnonzero(good.any(axis=1)), np.flatnonzero(~good.any(axis=1))
+    chosen = Chosen.from_hits(hits, kept, good.argmax(axis=1)[kept])
+    return gather([chosen, _scan(atoms, queries[lost], part)], [kept, lost]) if len(lost) else chosen
 
 
 def _scan(atoms: Atoms, queries: Vector, part: Subset | None) -> Chosen:
     """Scan all atoms, or those of a subset; ids ascend, so ties go to the smallest."""
-    first = np.zeros(len(queries), np.int64)
+    searched = atoms if part is None else ArrayAtoms(atoms.take(part.ids))
+    chosen = Chosen.from_hits(ask_unchecked(Scan(searched, screen=False), queries), np.arange(len(queries)))
     if part is None:
-        return Chosen.from_hits(ask_unchecked(Scan(atoms, screen=False), queries), first)
-    hits = ask_unchecked(Scan(ArrayAtoms(atoms.take(part.ids)), screen=False), queries)
-    chosen = Chosen.from_hits(hits, first)
+        return chosen
     return replace(chosen, ids=part.ids[chosen.ids], passes=chosen.passes * len(part) / atoms.shape[0])
 
 

@@ -92,13 +92,6 @@ class Critic(nn.Module):
     A network that is given observation and action side by side hardly finds
     their inner products, which decide what an item is worth to a user: give
     them as `features`, differentiable in the action. Actions enter divided by `scale`, their largest norm.
-
-    Examples
-    --------
-    >>> critic = Critic(3, 2, generator=torch.Generator().manual_seed(0))
-    >>> first, second = critic(torch.zeros(5, 3), torch.zeros(5, 2))
-    >>> first.shape, bool((first == second).any())
-    (torch.Size([5]), False)
     """
 
     def __init__(
@@ -174,12 +167,6 @@ class Actor(nn.Module):
 
     Two hidden layers beside a linear path: much of a good action is the taste
     of the user itself, which the linear path copies at once. Outputs longer than `scale` are shortened.
-
-    Examples
-    --------
-    >>> actor = Actor(3, 2, generator=torch.Generator().manual_seed(0))
-    >>> bool((actor(torch.full((4, 3), 9.0)).norm(dim=1) <= 1.0 + 1e-6).all())
-    True
     """
 
     def __init__(
@@ -358,14 +345,7 @@ def describe(table: Registry[type[Thing]], thing: Thing, argument: str) -> dict[
 
 
 def recall(table: Registry[type[Thing]], saved: Mapping[str, Any]) -> Thing:
-    """The thing that `describe` described.
-
-    Examples
-    --------
-    >>> from wolfhound.policy.deep import EXECUTIONS
-    >>> recall(EXECUTIONS, describe(EXECUTIONS, Draw(), "execution"))
-    Draw()
-    """
+    """The thing that `describe` described."""
     return table.find(saved["name"]).from_json(saved["settings"])
 
 

@@ -253,16 +253,7 @@ class Transitions:
 
 @final
 class Replay:
-    """Room for `size` transitions; the oldest give way.
-
-    Examples
-    --------
-    >>> replay = Replay(4, obs_dim=2, dim=1)
-    >>> ones = np.ones((3, 2), np.float32)
-    >>> replay.add(ones, ones[:, :1], ones[:, 0], ones, np.ones(3, np.float32))
-    >>> len(replay), replay.sample(5, np.random.default_rng(0)).obs.shape
-    (3, torch.Size([5, 2]))
-    """
+    """Room for `size` transitions; the oldest give way."""
 
     def __init__(self, size: int, *, obs_dim: int, dim: int) -> None:
         self._size = count(size, "buffer_size", low=1)

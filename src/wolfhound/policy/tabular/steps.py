@@ -255,13 +255,7 @@ class PolicyStep(Protocol):
 
 
 def short(gaps: Vector, curvature: Vector) -> Vector:
-    """``min(1, gap / curvature)``; 0 without a gap, 1 without curvature.
-
-    Examples
-    --------
-    >>> short(np.array([-1.0, 1.0, 1.0]), np.array([1.0, 0.0, 4.0]))
-    array([0.  , 1.  , 0.25])
-    """
+    """``min(1, gap / curvature)``; 0 without a gap, 1 without curvature."""
     gains = gaps > 0.0
     whole = gains & (gaps >= curvature)
     part = gains & ~whole
