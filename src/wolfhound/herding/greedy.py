@@ -69,7 +69,7 @@ class Candidates:
             ids=embedding.ids,
             rows=embedding.rows,
             ku=embedding.ku,
-            square=embedding.square,
+            square=embedding.mean.square,
             starts=np.array([0, len(embedding.ids)]),
             held=Held(held_ids, held_rows, labels, embedding.at(held_rows)),
             embeddings=(embedding,),

@@ -358,16 +358,14 @@ class Reference:
 class Embedding:
     """Candidates, and the target's mean embedding mu at each of them."""
 
-    kernel: Kernel  # with nothing left to choose
     ids: Ids  # (c,) candidates, ascending
     rows: Matrix  # (c, d) as the atoms give them
     ku: Vector  # (c,) <mu, k(c, .)> at the candidates
-    base: Matrix  # (r, d) stand for the target: rows, or one if the kernel knows its mean, none if that is 0
-    base_ids: Ids  # (r,) ids of these in the target; none if they are not of it
-    mass: Vector  # (r,) their calibrated weights, 1 in sum; some may be below 0
-    square: float  # |mu|^2
-    features: Features | None  # that the mass was calibrated by, if it was
-    exact: bool  # whether `ku` and `square` are those of all rows
+    # Stands for the target: rows with calibrated weights, some maybe below 0, or one row if the kernel knows
+    # the mean, none if that is 0; exact if `ku` is that of all rows.
+    mean: Reference
+    base_ids: Ids  # (r,) ids of these rows in the target; none if they are not of it
+    features: Features | None  # that the weights were calibrated by, if they were
     read: int  # rows of the target that a pass read
 
     @property
@@ -382,7 +380,7 @@ class Embedding:
 
     def at(self, rows: Matrix) -> Vector:
         """(r,) float64 values <mu, k(x, .)> at other rows."""
-        return kernel_sums(self.kernel, rows, self.base, self.mass)
+        return kernel_sums(self.mean.kernel, rows, self.mean.rows, self.mean.weights)
 
 
 def embed(
@@ -431,16 +429,12 @@ def embed(
     else:
         ku = everywhere if base is rows else kernel_sums(full, rows, base, mass)
     return Embedding(
-        kernel=full,
         ids=ids,
         rows=rows,
         ku=ku,
-        base=base,
+        mean=Reference(base, full, mass, float(mass @ everywhere), exact),
         base_ids=base_ids,
-        mass=mass,
-        square=float(mass @ everywhere),
         features=found,
-        exact=exact,
         read=goal.shape[0] if (exact and not kernel.centred) or found is not None else 0,
     )
 

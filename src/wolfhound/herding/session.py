@@ -293,7 +293,7 @@ def _gather_by_label(
         ids=np.concatenate(found),
         rows=rows,
         ku=ku,
-        square=whole.square + float(wanted**2 @ [part.square for part in parts]),
+        square=whole.mean.square + float(wanted**2 @ [part.mean.square for part in parts]),
         starts=starts,
         held=Held(start, held_rows, owners, held_ku),
         embeddings=parts,
@@ -509,7 +509,7 @@ def measure_herd(
             mine = labels == label
             embedding, share = herd.candidates.embeddings[label], weights[mine] / weights[mine].sum()
             own = share @ self_sums(herd.kernel, rows[mine], share, single=False)
-            squares.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.square)
+            squares.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.mean.square)
         within = np.sqrt(np.maximum(squares, 0.0))
     plain = data.labels is None and bool((weights == weights[0]).all())
     return Measured(
@@ -535,21 +535,21 @@ def choose_reference(
     parts = list(zip(candidates.embeddings, candidates.shares, strict=True))
     if kernel.centred:
         return Reference.of(candidates.rows[:1], kernel), "the density itself (exact)"
-    base = sum(len(each.base) for each, _ in parts)
-    if all(each.exact for each, _ in parts) and (len(parts) == 1 or base <= count):
+    rows = np.concatenate([each.mean.rows for each, _ in parts])
+    if all(each.mean.exact for each, _ in parts) and (len(parts) == 1 or len(rows) <= count):
         words = f"all {n:,} rows (exact)"
-        rows = np.concatenate([each.base for each, _ in parts])
-        weights = np.concatenate([share * each.mass for each, share in parts])
-        if len(parts) > 1 or len(rows) == 1:  # few rows: a shift to their mean may save digits
-            return Reference.of(rows, kernel, weights=weights, exact=True), words
-        return Reference(rows, kernel, weights, parts[0][0].square, True), words
+        if len(parts) == 1 and len(rows) > 1:
+            return parts[0][0].mean, words
+        # Few rows: a shift to their mean may save digits.
+        weights = np.concatenate([share * each.mean.weights for each, share in parts])
+        return Reference.of(rows, kernel, weights=weights, exact=True), words
     if features is None:
         options = {"count": count, "row_weights": data.row_weights, "exclude": candidates.used}
         drawn = Reference.draw(target, kernel, **options, rng=rng)  # type: ignore[arg-type]
         return drawn, f"all {n:,} rows (exact)" if drawn.exact else f"{len(drawn.rows):,} rows drawn"
     ids, fresh = draw_held_out(n, count, candidates.used, data.row_weights, rng)
     # The mean of the features over the target: the calibrated rows have it, up to their ridge.
-    mean = np.asarray(sum(share * (each.mass @ features(each.base)) for each, share in parts))
+    mean = np.asarray(sum(share * (each.mean.weights @ features(each.mean.rows)) for each, share in parts))
     halves = [take_rows(target, half) for half in np.array_split(rng.permutation(ids), 2)]
     ones, twos = (calibrate(features, half, mean, np.full(len(half), 1.0 / len(half))) for half in halves)
     square = float(ones @ kernel_sums(kernel, halves[0], halves[1], twos))

@@ -493,8 +493,12 @@ class ActionSet:
     def random(self, m: int, seed: int | np.random.Generator | None = None) -> tuple[Matrix, Ids]:
         """(m, d) random atoms, all equally likely, and their (m,) ids."""
         rng = self._rng if seed is None else validate.rng(seed)
-        ids = np.empty(validate.count(m, "m", low=1), np.int64)
-        for part, at in self._group(len(ids)):
+        return self.take_random(validate.count(m, "m", low=1), rng)
+
+    def take_random(self, m: int, rng: np.random.Generator) -> tuple[Matrix, Ids]:
+        """Draw as `random` does, unchecked: see `answer`."""
+        ids = np.empty(m, np.int64)
+        for part, at in self._group(m):
             drawn = rng.integers(self.n if part is None else len(part), size=len(at), dtype=np.int64)
             ids[at] = drawn if part is None else part.ids[drawn]
         return self.atoms.take(ids), ids

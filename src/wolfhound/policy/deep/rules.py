@@ -418,7 +418,7 @@ class HullDecision(Described):
 
     def start(self, brain: Brain, m: int) -> HullPoints:
         """Random points of the hull, each of four random atoms."""
-        rows, ids = brain.actions.random(m * _ANY, brain.rng)
+        rows, ids = brain.actions.take_random(m * _ANY, brain.rng)
         weights = brain.rng.dirichlet(np.full(_ANY, _SPARSE), size=m)
         points = np.einsum("mk,mkd->md", weights, rows.reshape(m, _ANY, -1), dtype=np.float64)
         return HullPoints(points=points, ids=ids.reshape(m, _ANY), weights=weights)
@@ -432,7 +432,7 @@ class HullDecision(Described):
             hull = mix_in(hull, chosen.ids, chosen.rows, steps.numpy().astype(np.float64))
         if not explore:
             return hull
-        rows, ids = brain.actions.random(len(obs), brain.rng)
+        rows, ids = brain.actions.take_random(len(obs), brain.rng)
         return mix_in(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
 
 

@@ -282,7 +282,7 @@ class ACMDP:
     def random_ids(self, rng: np.random.Generator) -> Ids:
         """(S,) a random atom for every state, of its own set."""
         actions = self.actions if self.subsets is None else self.actions.within(self.subsets)
-        return actions.random(self.states, rng)[1]
+        return actions.take_random(self.states, rng)[1]
 
     def evaluate(self, policy: ArrayLike) -> Evaluation:
         """Evaluate a policy exactly: one linear system of S equations.
