@@ -399,19 +399,15 @@ def _begin(space: Atoms, start: FeatureRun | ArrayLike | None, exclude: Ids, m: 
     if isinstance(start, FeatureRun):
         picks, ids, weights, t = start.picks, start.ids, start.weights, start.t
     else:
-        picks = validate.array([] if start is None else start, "start", "a vector of integer ids")
-        if picks.size and picks.dtype.kind in "iu" and picks.ndim == 1:  # ids may repeat
-            validate.ids(np.unique(picks), "start", space.shape[0])
-            picks = picks.astype(np.int64)
-        else:
-            picks = validate.ids(picks, "start", space.shape[0])
+        given = validate.array([] if start is None else start, "start", "a vector of integer ids")
+        repeats = given.ndim == 1 and given.dtype.kind in "iu"  # ids may repeat; else they are none
+        validate.ids(np.unique(given) if repeats else given, "start", space.shape[0])
+        picks = given.astype(np.int64)
         ids, times = np.unique(picks, return_counts=True)
         weights, t = times / max(1, len(picks)), len(picks)
     validate.require(len(picks) < m, "start", f"fewer than m = {m} picks", f"{len(picks)}")
-    validate.ids(ids, "start", space.shape[0])
-    rows = finite_rows(space, ids)
-    none = ids[:0], rows[:0]
-    begin = Start(ids=ids, weights=weights, rows=rows, pool_ids=none[0], pool=none[1], exclude=exclude, t=t)
+    rows = finite_rows(space, validate.ids(ids, "start", space.shape[0]))
+    begin = Start(ids=ids, weights=weights, rows=rows, pool_ids=ids[:0], pool=rows[:0], exclude=exclude, t=t)
     return picks, begin
 
 

@@ -119,8 +119,6 @@ class ScoredAtoms:
     scores: Atoms
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "atoms", as_atoms(self.atoms))
-        object.__setattr__(self, "scores", as_atoms(self.scores, "scores"))
         rule = f"of shape {self.atoms.shape}, as the atoms"
         require(self.scores.shape == self.atoms.shape, "scores", rule, f"shape {self.scores.shape}")
 

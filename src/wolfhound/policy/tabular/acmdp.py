@@ -27,7 +27,6 @@ from wolfhound.policy.tabular.models import (
     QuadraticReward,
     Reward,
     Transition,
-    table,
 )
 
 _SUM = 1e-6  # allowed error of a sum of probabilities: that of atoms in float32
@@ -196,7 +195,7 @@ class ACMDP:
             reward, "gradients", lambda given: AffineReward(validate.matrix(given, "reward"))
         )
         self.transition: Transition = _as_model(
-            transition, "pull", lambda given: AffineTransition(table(given, "transition", 3))
+            transition, "pull", lambda given: AffineTransition(validate.matrix(given, "transition", axes=3))
         )
         self.gamma = validate.number(gamma, "gamma", low=0.0)
         validate.require(self.gamma < 1.0, "gamma", "in [0, 1)", gamma)
