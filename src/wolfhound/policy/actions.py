@@ -184,10 +184,9 @@ class Winners:
         """Take the winners of a batch, (m,) ids and (m, d) rows."""
         unique, first, times = np.unique(ids, return_index=True, return_counts=True)
         rank = np.argsort(-times, kind="stable")
-        known = np.concatenate([unique[rank], self.ids])
-        # Where each is met first; those of the batch come before all others.
-        kept = np.sort(np.unique(known, return_index=True)[1])[: self.room]
-        self.ids, self.rows = known[kept], np.concatenate([rows[first[rank]], self.rows])[kept]
+        others = ~Subset(unique).has(self.ids)
+        self.ids = np.concatenate([unique[rank], self.ids[others]])[: self.room]
+        self.rows = np.concatenate([rows[first[rank]], self.rows[others]])[: self.room]
 
 
 # ---------------------------------------------------------------- the action set
