@@ -48,7 +48,7 @@ def threads_back() -> Iterator[None]:
 
 
 def error_of(found: Embedding, rows: NDArray[Any], weights: NDArray[np.float64]) -> float:
-    exact = kernel_sums(found.kernel, found.rows, rows, weights, single=False)
+    exact = kernel_sums(found.mean.kernel, found.rows, rows, weights, single=False)
     return float(np.sqrt(np.mean((found.ku - exact) ** 2)))
 
 
@@ -67,9 +67,9 @@ def test_few_rows_are_all_used(kernel: Kernel, dtype: Any) -> None:
     np.testing.assert_array_equal(found.ids, np.setdiff1d(np.arange(600), gone))
     np.testing.assert_array_equal(found.rows, rows[found.ids])
     np.testing.assert_allclose(found.ku, full[found.ids], atol=1e-6)
-    np.testing.assert_allclose(found.square, shares @ full, atol=1e-6)
+    np.testing.assert_allclose(found.mean.square, shares @ full, atol=1e-6)
     np.testing.assert_allclose(found.at(rows[:9].astype(np.float64)), full[:9], atol=1e-6)
-    assert found.exact
+    assert found.mean.exact
     assert found.passes == 1.0
     assert found.scored == 600 + 400
 
@@ -88,14 +88,15 @@ def test_a_small_target() -> None:
     found = embed(rows, Gaussian(2.0), count=100, target=target, rng=rng_of())
     values = Gaussian(2.0).gram(rows[found.ids], target).mean(axis=1)
     np.testing.assert_allclose(found.ku, values, atol=1e-6)
-    assert found.square == pytest.approx(Gaussian(2.0).gram(target, target).mean(dtype=np.float64), abs=1e-6)
+    wanted = Gaussian(2.0).gram(target, target).mean(dtype=np.float64)
+    assert found.mean.square == pytest.approx(wanted, abs=1e-6)
     np.testing.assert_array_equal(found.base_ids, np.arange(200))
 
 
 def test_the_lengthscale_is_chosen_from_rows_and_target() -> None:
     rows, target = rows_of(300, 3), rows_of(300, 3, 1) + np.float32(9.0)
-    assert embed(rows, Gaussian(), count=300, rng=rng_of()).kernel == Gaussian().fit(rows)
-    both = embed(rows, Gaussian(), count=300, target=target, rng=rng_of()).kernel
+    assert embed(rows, Gaussian(), count=300, rng=rng_of()).mean.kernel == Gaussian().fit(rows)
+    both = embed(rows, Gaussian(), count=300, target=target, rng=rng_of()).mean.kernel
     assert both == Gaussian().fit(np.concatenate([rows, target]))
 
 
@@ -107,22 +108,22 @@ def test_the_lengthscale_is_chosen_from_rows_and_target() -> None:
 def test_calibration_removes_most_of_the_error(dtype: Any) -> None:
     rows = rows_of(5000, 3, 0, dtype)
     found = embed(rows, Gaussian(), count=700, features=128, rng=rng_of())
-    plain = kernel_sums(found.kernel, found.rows, found.rows, np.full(700, 1 / 700))
-    exact = kernel_sums(found.kernel, found.rows, rows.astype(np.float64), np.full(5000, 1 / 5000))
+    plain = kernel_sums(found.mean.kernel, found.rows, found.rows, np.full(700, 1 / 700))
+    exact = kernel_sums(found.mean.kernel, found.rows, rows.astype(np.float64), np.full(5000, 1 / 5000))
     assert error_of(found, rows, np.full(5000, 1 / 5000)) < 0.1 * np.sqrt(np.mean((plain - exact) ** 2))
     np.testing.assert_array_equal(found.base_ids, found.ids)
-    assert math.isclose(found.mass.sum(), 1.0, rel_tol=1e-14)
-    assert found.square == pytest.approx(found.mass @ found.ku, rel=1e-12)
+    assert math.isclose(found.mean.weights.sum(), 1.0, rel_tol=1e-14)
+    assert found.mean.square == pytest.approx(found.mean.weights @ found.ku, rel=1e-12)
     assert found.scored == 5700
     assert found.passes == 1.0
-    assert not found.exact
+    assert not found.mean.exact
 
 
 @pytest.mark.usefixtures("small_base")
 def test_the_values_are_those_of_the_mass() -> None:
     rows = rows_of(3000, 4)
     found = embed(rows, Laplace(), count=600, features=64, rng=rng_of())
-    wanted = found.kernel.gram(found.rows, found.base).astype(np.float64) @ found.mass
+    wanted = found.mean.kernel.gram(found.rows, found.mean.rows).astype(np.float64) @ found.mean.weights
     np.testing.assert_allclose(found.ku, wanted, atol=1e-6)
     np.testing.assert_allclose(found.at(found.rows), found.ku, atol=1e-6)
 
@@ -133,12 +134,14 @@ def test_a_large_target() -> None:
     shares = np.full(4000, 1 / 4000)
     found = embed(rows, Gaussian(2.0), count=600, target=target, rng=rng_of())
     assert len(found.base_ids) == 600
-    np.testing.assert_array_equal(found.base, target[found.base_ids])
-    plain = kernel_sums(found.kernel, found.rows, found.base, np.full(600, 1 / 600))
-    exact = kernel_sums(found.kernel, found.rows, target, shares)
+    np.testing.assert_array_equal(found.mean.rows, target[found.base_ids])
+    plain = kernel_sums(found.mean.kernel, found.rows, found.mean.rows, np.full(600, 1 / 600))
+    exact = kernel_sums(found.mean.kernel, found.rows, target, shares)
     assert error_of(found, target, shares) < 0.2 * np.sqrt(np.mean((plain - exact) ** 2))
-    wanted = found.mass @ found.kernel.gram(found.base, found.base) @ found.mass
-    assert found.square == pytest.approx(wanted, abs=1e-6)
+    wanted = (
+        found.mean.weights @ found.mean.kernel.gram(found.mean.rows, found.mean.rows) @ found.mean.weights
+    )
+    assert found.mean.square == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.usefixtures("small_base")
@@ -147,10 +150,10 @@ def test_many_candidates_do_not_all_stand_for_the_target(monkeypatch: pytest.Mon
     rows = rows_of(5000, 3)
     found = embed(rows, Gaussian(), count=2000, rng=rng_of())
     assert len(found.ids) == len(found.ku) == 2000
-    assert len(found.base_ids) == len(found.mass) == 700
+    assert len(found.base_ids) == len(found.mean.weights) == 700
     assert error_of(found, rows, np.full(5000, 1 / 5000)) < 1e-3
     whole = embed(rows, Gaussian(), count=5000, rng=rng_of())
-    assert whole.exact
+    assert whole.mean.exact
     assert error_of(whole, rows, np.full(5000, 1 / 5000)) < 1e-6
 
 
@@ -171,7 +174,7 @@ def test_only_few_rows_have_weight() -> None:
     weights[[17, 3000]] = [1.0, 3.0]
     found = embed(rows, Gaussian(2.0), count=600, row_weights=weights, rng=rng_of())
     np.testing.assert_array_equal(found.base_ids, [17, 3000])
-    np.testing.assert_allclose(found.mass, [0.25, 0.75], atol=1e-3)
+    np.testing.assert_allclose(found.mean.weights, [0.25, 0.75], atol=1e-3)
 
 
 @pytest.mark.usefixtures("small_base")
@@ -209,8 +212,8 @@ def test_the_linear_kernel_is_exact() -> None:
     found = embed(rows, Linear(), count=50, row_weights=weights, rng=rng_of())
     np.testing.assert_allclose(found.ku, rows[found.ids] @ mean, rtol=1e-12)
     np.testing.assert_allclose(found.at(rows[:5]), rows[:5] @ mean, rtol=1e-12)
-    assert found.square == pytest.approx(mean @ mean, rel=1e-12)
-    assert found.exact
+    assert found.mean.square == pytest.approx(mean @ mean, rel=1e-12)
+    assert found.mean.exact
     assert found.passes == 1.0
 
 
@@ -236,7 +239,7 @@ def test_a_kernel_without_features_takes_a_plain_mean() -> None:
     np.testing.assert_allclose(found.ku, wanted, rtol=1e-9)
     assert found.passes == 0.0
     assert found.scored == 600
-    assert not found.exact
+    assert not found.mean.exact
 
 
 def test_stein_needs_no_pass() -> None:
@@ -246,10 +249,10 @@ def test_stein_needs_no_pass() -> None:
         found = embed(with_scores(x, -x), Stein(), count=50, rng=rng_of())
     np.testing.assert_array_equal(found.ku, np.zeros(50))
     np.testing.assert_array_equal(found.at(found.rows[:3]), np.zeros(3))
-    assert found.kernel == Stein().fit(found.rows)
-    assert found.square == 0.0
+    assert found.mean.kernel == Stein().fit(found.rows)
+    assert found.mean.square == 0.0
     assert found.passes == 0.0
-    assert found.exact
+    assert found.mean.exact
     assert swept == []
 
 
@@ -276,7 +279,7 @@ def test_threads_and_files_do_not_change_a_bit(kernel: Kernel, tmp_path: Path) -
     for other in found[1:]:
         np.testing.assert_array_equal(other.ids, found[0].ids)
         np.testing.assert_array_equal(other.ku, found[0].ku)
-        assert other.square == found[0].square
+        assert other.mean.square == found[0].mean.square
 
 
 # ---------------------------------------------------------------- calibration and draws

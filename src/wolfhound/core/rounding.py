@@ -8,8 +8,10 @@ log1p are within 4 units in the last place (8 `UNIT` relative).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Matrix, Progress, Vector
 
@@ -42,6 +44,21 @@ def norm(vector: Matrix) -> float:
         return top
     scaled = vector / top
     return top * math.sqrt(float(np.vdot(scaled, scaled)))
+
+
+def product(left: Matrix, right: Matrix, out: Matrix | None = None) -> NDArray[Any]:
+    """Return ``left @ right`` without a warning: who needs finite numbers looks at the numbers.
+
+    BLAS can set the processor's flags on a product of finite float32 numbers (numpy's issue 24067 is of
+    this kind), and numpy would warn of what is not so.
+
+    Examples
+    --------
+    >>> product(np.array([[1e38, np.inf]], np.float32), np.array([[1e38], [0.0]], np.float32))
+    array([[nan]], dtype=float32)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.matmul(left, right, out=out))
 
 
 WORN = 8.0  # how many times the rounding of its certificate a gap may be that rounding alone keeps open

@@ -187,9 +187,9 @@ def vector(value: Any, name: str, *, size: int | None = None) -> Vector:
     return out
 
 
-def matrix(value: Any, name: str) -> Vector:
-    """Return a finite, non-empty, C-ordered float64 matrix."""
-    out = np.ascontiguousarray(real_array(value, name, 2), np.float64)
+def matrix(value: Any, name: str, *, axes: int = 2) -> Vector:
+    """Return a finite, non-empty, C-ordered float64 matrix, or an array of so many axes."""
+    out = np.ascontiguousarray(real_array(value, name, axes), np.float64)
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
     require_finite(out, name)
     return out

@@ -34,23 +34,6 @@ def pairs_absolute(left: Matrix, right: Matrix, out: Matrix) -> None:
 
 
 @fast_kernel
-def pairs_squared(left: Matrix, right: Matrix, out: Matrix) -> None:
-    """Write the sums of squared differences of all pairs of rows."""
-    zero = left.dtype.type(0.0)
-    r, d = left.shape
-    s = right.shape[0]
-    for begin in range(0, s, WIDE):
-        stop = min(begin + WIDE, s)
-        for i in range(r):
-            for j in range(begin, stop):
-                total = zero
-                for c in range(d):
-                    difference = left[i, c] - right[j, c]
-                    total += difference * difference
-                out[i, j] = total
-
-
-@fast_kernel
 def stein(
     found: Vector, squares: tuple[Vector, Vector], products: tuple[Vector, Vector], d: float, out: Vector
 ) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core.contracts import AtomsLike, Matrix, Vector
 from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered, one_blas_thread
 from wolfhound.core.validate import count, kind, matrix, require, singles, vector
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite
@@ -109,7 +110,7 @@ class RandomFourier:
         angles = out[:, :half]
         with np.errstate(over="ignore", invalid="ignore"):  # `feature_mean` names such a row
             near = rows if self.centre is None else rows - self.centre.astype(rows.dtype, copy=False)
-            np.matmul(near.astype(np.float32, copy=False), self.frequencies, out=angles)
+            product(near.astype(np.float32, copy=False), self.frequencies, out=angles)
             np.sin(angles, out=out[:, half:])
             np.cos(angles, out=angles)
         out *= np.float32(1.0 / math.sqrt(half))
@@ -191,7 +192,7 @@ def _sum(block: Matrix, first: int, features: Features, shares: Vector | None, n
         at = first + begin
         weights = np.ones(rows) if shares is None else shares[at : at + rows]
         top = weights.max() or 1.0  # small shares would lose digits, or vanish, in float32
-        part = (weights / top).astype(found.dtype, copy=False) @ found
+        part = product((weights / top).astype(found.dtype, copy=False), found)
         if not np.isfinite(part).all():
             bad = at + int(np.argmax(~np.isfinite(found).all(axis=1)))
             why = "`features` must give finite numbers"

@@ -69,7 +69,7 @@ class Candidates:
             ids=embedding.ids,
             rows=embedding.rows,
             ku=embedding.ku,
-            square=embedding.square,
+            square=embedding.mean.square,
             starts=np.array([0, len(embedding.ids)]),
             held=Held(held_ids, held_rows, labels, embedding.at(held_rows)),
             embeddings=(embedding,),
@@ -94,7 +94,7 @@ class Herd:
         self.places: list[int] = []
         self._ids = np.concatenate([held.ids, np.empty_like(candidates.ids)])
         self._counts = np.bincount(held.labels, minlength=len(candidates.shares))
-        self._kernel = kernel
+        self.kernel = kernel
         self._row = kernel.row(candidates.rows)
         self._scored = candidates.scored
         self._diagonal: Vector = candidates.same * kernel.diagonal(candidates.rows).astype(np.float64)
@@ -204,7 +204,7 @@ class Herd:
 
     def replay(self, ids: Ids) -> Herd:
         """Return a new set of the same candidates that has these picks, made in this order."""
-        twin = Herd(self.candidates, self._kernel)
+        twin = Herd(self.candidates, self.kernel)
         order = np.argsort(self.candidates.ids)
         for place in order[np.searchsorted(self.candidates.ids, ids, sorter=order)]:
             twin.add(int(place))
@@ -216,7 +216,7 @@ class Herd:
         twin.places, twin._ids, twin._counts = self.places.copy(), self._ids.copy(), self._counts.copy()
         twin._half, twin._potential = self._half.copy(), self._potential.copy()
         twin._scores = self._scores.copy()
-        twin._row = self._kernel.row(self.candidates.rows)
+        twin._row = self.kernel.row(self.candidates.rows)
         return twin
 
     def equal_weights(self, size: int) -> Vector:

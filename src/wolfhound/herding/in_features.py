@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias, final
 
 import numpy as np
@@ -40,15 +41,7 @@ from wolfhound.herding.features import Features, Identity, feature_mean
 from wolfhound.herding.greedy import refuse_nothing
 from wolfhound.herding.result import HerdResult
 from wolfhound.herding.rows import HerdData, check_width, draw_ids, row_shares
-from wolfhound.herding.session import (
-    Callback,
-    Measured,
-    Session,
-    check_start,
-    evaluate,
-    seed_number,
-    skip_evaluation,
-)
+from wolfhound.herding.session import Callback, Measured, Session, check_start, evaluate, seed_number
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.objectives.plain import SquaredDistance
@@ -140,10 +133,17 @@ def herd_in_features(
     shares = row_shares(row_weights, (given if goal is None else goal).shape[0], "row_weights")
     session = FeatureSession(
         data=HerdData(atoms=given, target=goal, labels=None, row_weights=shares),
-        source=source,
-        features=phi,
-        oracle=oracle,
-        step=step,
+        pick=partial(
+            pick_in_features,
+            source,
+            features=phi,
+            oracle=oracle,
+            step=step,
+            target=goal,
+            row_weights=shares,
+            exclude=banned,
+        ),
+        space=map_atoms(source, phi),
         exclude=banned,
         evaluate=evaluate,
         seed=seed_number(seed),
@@ -189,10 +189,8 @@ def _find_features(features: Any, atoms: Atoms, exclude: Ids) -> tuple[Atoms, Fe
 class FeatureSession(Session):
     """All that decides a run in a feature space; also what it needs to go on."""
 
-    source: Atoms  # what is mapped
-    features: Features | None  # the map; None: the source are features already
-    oracle: Searched | None
-    step: StepSize | None
+    pick: Callable[..., FeatureRun]  # `pick_in_features` with what stays the same
+    space: Atoms  # the features
     exclude: Ids
     evaluate: bool
     seed: int
@@ -210,33 +208,19 @@ class FeatureSession(Session):
     ) -> dict[str, Any]:
         """Pick until there are m, and evaluate them; return the fields of `HerdResult`."""
         began = time.perf_counter()
-        draws = None if self.done is None else np.random.default_rng([self.seed, len(self.done.picks)])
-        run = pick_in_features(
-            self.source,
-            m,
-            self.features,
-            oracle=self.oracle,
-            step=self.step,
-            target=self.data.target,
-            row_weights=self.data.row_weights,
-            start=start,
-            exclude=self.exclude,
-            limits=limits,
-            callback=callback,
-            seed=self.seed if draws is None else draws,
-        )
+        draws = self.seed if self.done is None else np.random.default_rng([self.seed, len(self.done.picks)])
+        run = self.pick(m, start=start, limits=limits, callback=callback, seed=draws)
         if not len(run.ids):
             refuse_nothing(run.status, limits.seconds)
-        seconds, quality = time_solving(began), skip_evaluation("evaluate=False")
-        if self.evaluate:
-            quality = evaluate(
-                map_atoms(self.source, self.features),
-                len(run.picks),
-                self.exclude,
-                lambda sizes, _: _measure_run(run, sizes),
-                rng=np.random.default_rng([self.seed, 1]),
-                deadline=began + limits.seconds,
-            )
+        seconds = time_solving(began)
+        quality = evaluate(
+            self.space,
+            len(run.picks),
+            self.exclude,
+            (lambda sizes, _: _measure_run(run, sizes)) if self.evaluate else None,
+            rng=np.random.default_rng([self.seed, 1]),
+            deadline=began + limits.seconds,
+        )
         same = ("ids", "weights", "passes", "scored", "status", "trace")
         return quality._asdict() | {
             **{name: getattr(run, name) for name in same},
@@ -368,13 +352,7 @@ def pick_in_features(
 
 
 def map_atoms(atoms: AtomsLike, features: Features | None) -> Atoms:
-    """Return the features of atoms, as atoms: what an oracle has to search.
-
-    Examples
-    --------
-    >>> map_atoms([[1.0, 2.0]], None)
-    ArrayAtoms(1 x 2, float64)
-    """
+    """Return the features of atoms, as atoms: what an oracle has to search."""
     rows = as_atoms(atoms)
     return rows if features is None else MappedAtoms(rows, features, features.dim_out, rows.dtype)
 
@@ -384,12 +362,6 @@ def sample_fresh(atoms: Atoms, m: int, rng: np.random.Generator) -> RandomSubset
 
     A fresh random sample for every pick: herding's query turns so fast that nothing
     can be kept from one pick to the next, and the best atom hardly matters.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> [sample_fresh(as_atoms(np.ones((200_000, 1))), m, rng).size for m in (100, 1000)]
-    [10000, 2000]
     """
     n = atoms.shape[0]
     return RandomSubset(atoms, size=max(LEAST, n // 20 if m < SMALL else n // 100), seed=rng)
@@ -427,19 +399,15 @@ def _begin(space: Atoms, start: FeatureRun | ArrayLike | None, exclude: Ids, m: 
     if isinstance(start, FeatureRun):
         picks, ids, weights, t = start.picks, start.ids, start.weights, start.t
     else:
-        picks = validate.array([] if start is None else start, "start", "a vector of integer ids")
-        if picks.size and picks.dtype.kind in "iu" and picks.ndim == 1:  # ids may repeat
-            validate.ids(np.unique(picks), "start", space.shape[0])
-            picks = picks.astype(np.int64)
-        else:
-            picks = validate.ids(picks, "start", space.shape[0])
+        given = validate.array([] if start is None else start, "start", "a vector of integer ids")
+        repeats = given.ndim == 1 and given.dtype.kind in "iu"  # ids may repeat; else they are none
+        validate.ids(np.unique(given) if repeats else given, "start", space.shape[0])
+        picks = given.astype(np.int64)
         ids, times = np.unique(picks, return_counts=True)
         weights, t = times / max(1, len(picks)), len(picks)
     validate.require(len(picks) < m, "start", f"fewer than m = {m} picks", f"{len(picks)}")
-    validate.ids(ids, "start", space.shape[0])
-    rows = finite_rows(space, ids)
-    none = ids[:0], rows[:0]
-    begin = Start(ids=ids, weights=weights, rows=rows, pool_ids=none[0], pool=none[1], exclude=exclude, t=t)
+    rows = finite_rows(space, validate.ids(ids, "start", space.shape[0]))
+    begin = Start(ids=ids, weights=weights, rows=rows, pool_ids=ids[:0], pool=rows[:0], exclude=exclude, t=t)
     return picks, begin
 
 

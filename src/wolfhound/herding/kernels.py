@@ -21,11 +21,12 @@ import numpy as np
 
 from wolfhound.core.contracts import Atoms, Ids, Matrix, Vector
 from wolfhound.core.registry import Registry
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import array, kind, number, require, require_exact, require_finite
 from wolfhound.core.validate import count as whole
 from wolfhound.data.atoms import widen
-from wolfhound.herding._compiled import distances_absolute, distances_squared, pairs_absolute, pairs_squared
+from wolfhound.herding._compiled import distances_absolute, distances_squared, pairs_absolute
 from wolfhound.herding.features import Features, Identity, RandomFourier, feature_mean, normal_frequencies
 
 KernelColumns: TypeAlias = Callable[[Matrix], Matrix]
@@ -377,8 +378,7 @@ class Linear(Kernel):
         table = np.ascontiguousarray(left, np.float64)
 
         def columns(right: Matrix) -> Matrix:
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found in sums
-                return np.asarray(table @ np.asarray(right, np.float64).T)
+            return product(table, np.asarray(right, np.float64).T)  # what is not finite is found in sums
 
         return columns
 
@@ -427,11 +427,12 @@ class Gaussian(Stationary):
 
         def columns(right: Matrix) -> Matrix:
             side = _Side(floats(right), centre, scale, kind, last=True)
-            out: Matrix = mine.table @ side.table.T
+            out: Matrix = product(mine.table, side.table.T)
             # Two rows that are both far may be close to each other.
             if len(mine.far) and len(side.far):
-                between = np.empty((len(mine.far), len(side.far)))
-                pairs_squared(mine.longest, side.longest, between)
+                from scipy.spatial.distance import cdist  # noqa: PLC0415 - as in `median_distance`
+
+                between = cdist(mine.longest, side.longest, "sqeuclidean")
                 with np.errstate(over="ignore"):
                     exponents = -0.5 * between * scale * scale
                 out[np.ix_(mine.far, side.far)] = np.maximum(exponents, -BEYOND)

@@ -35,13 +35,7 @@ class Labels:
 
     @classmethod
     def of(cls, by: ArrayLike, n: int, row_weights: Vector | None = None) -> Labels:
-        """Sort the rows by label; labels whose rows all weigh 0 are left out.
-
-        Examples
-        --------
-        >>> Labels.of(["b", "a", "b"], 3).members
-        [array([1]), array([0, 2])]
-        """
+        """Sort the rows by label; labels whose rows all weigh 0 are left out."""
         values = _plain(array(unwrap(by), "by", "labels, one per row"))
         require(values.shape == (n,), "by", f"{n} labels, one per row", f"shape {values.shape}")
         distinct, codes = np.unique(values, return_inverse=True)
@@ -101,11 +95,6 @@ def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> i
     Webster's rule, the largest share / (2 count + 1). The turn depends on the counts
     alone, so a longer run begins like a shorter one: with largest remainders a
     label can lose a row when m grows.
-
-    Examples
-    --------
-    >>> next_label(np.array([2, 1]), np.array([9, 9]), np.array([0.9, 0.1]), balanced=False)
-    0
     """
     webster = np.where(counts == 0, 1.0 + shares, shares / (2.0 * counts + 1.0))
     claim = np.where(counts < room, -counts.astype(np.float64) if balanced else webster, -np.inf)
@@ -114,14 +103,7 @@ def next_label(counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> i
 
 
 def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -> Ints:
-    """Return how many of m rows each label gets, of which it has `counts` already.
-
-    Examples
-    --------
-    >>> none, room = np.zeros(3, np.int64), np.full(3, 100)
-    >>> allot(10, none, room, np.array([0.6, 0.3, 0.1]), balanced=False)
-    array([6, 3, 1])
-    """
+    """Return how many of m rows each label gets, of which it has `counts` already."""
     counts = counts.copy()
     for _ in range(m - int(counts.sum())):
         counts[next_label(counts, room, shares, balanced=balanced)] += 1
@@ -180,13 +162,6 @@ def fit_jointly(means: Means, start: Vector) -> Vector:
     ``|w - mu|^2 + sum_c |w_c - share_c mu_c|^2`` is minimised by label in turn, each label
     keeping its sum; the picks are made by the same sum. What still made one of the
     distances larger is taken back as far as needed.
-
-    Examples
-    --------
-    >>> rows = np.array([[0.0], [2.0]])
-    >>> one = Means(gram=rows @ rows.T, whole=2.0 * rows[:, 0], own=2.0 * rows[:, 0], blocks=[slice(0, 2)])
-    >>> fit_jointly(one, np.array([0.5, 0.5]))
-    array([0., 1.])
     """
     with one_blas_thread():
         out, reached = start.copy(), means.gram @ start

@@ -18,6 +18,7 @@ import numpy as np
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered, one_blas_thread
 from wolfhound.core.validate import count as whole
 from wolfhound.core.validate import flag, kind, require
@@ -46,62 +47,43 @@ RIDGE = 1e-4
 
 
 def kernel_sums(
-    kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True
+    kernel: Kernel, left: Matrix, right: Matrix, weights: Vector, *, single: bool = True, before: bool = False
 ) -> Vector:
-    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads; `single`: float32 will do.
+    """(r,) float64 sums ``sum_j weights_j k(left_i, right_j)``, on our threads.
 
-    Examples
-    --------
-    >>> from wolfhound.herding import Linear
-    >>> kernel_sums(Linear(), np.eye(2), np.array([[1.0, 2.0]]), np.array([3.0]))
-    array([3., 6.])
+    `single`: float32 will do; `before`: over j < i only.
     """
 
     def work(first: int) -> Vector:
         columns = kernel.against(left[first : first + TALL], single=single)
-        total = np.zeros(len(left[first : first + TALL]))
-        for begin in range(0, len(right), WIDE):
+        here = np.arange(first, min(first + TALL, len(left)))
+        total = np.zeros(len(here))
+        for begin in range(0, int(here[-1]) + 1 if before else len(right), WIDE):
             tile = columns(right[begin : begin + WIDE])
+            if before and begin + WIDE > first:
+                tile[np.arange(begin, begin + tile.shape[1]) >= here[:, None]] = 0.0
             total += _product(tile, weights[begin : begin + WIDE])
         return total
 
-    if not len(right):
-        return np.zeros(len(left))
-    return _join(map_ordered(work, range(0, len(left), TALL)))
-
-
-def _join(parts: Iterator[Vector]) -> Vector:
-    """Put the parts together; a deadline is obeyed between them."""
-    found = [np.empty(0)]
-    for part in parts:
-        report_rows(0)
+    found = [np.zeros(0 if len(right) else len(left))]
+    for part in map_ordered(work, range(0, len(left) if len(right) else 0, TALL)):
+        report_rows(0)  # a deadline is obeyed between the parts
         found.append(part)
     return np.concatenate(found)
 
 
 def _product(tile: Matrix, weights: Vector) -> Matrix:
-    """tile @ weights in the precision of the tile; nan is an error.
-
-    Judged by the numbers themselves: BLAS can set the processor's flag on a product of
-    finite ones (numpy's issue 24067 is of this kind), and numpy would warn.
-    """
-    with np.errstate(invalid="ignore"):
-        out: Matrix = tile @ weights.astype(tile.dtype, copy=False)
-    if np.isnan(out).any():
-        why = "sums of kernel values are nan; or mend the kernel"
+    """tile @ weights in the precision of the tile; what is not finite is an error."""
+    out: Matrix = product(tile, weights.astype(tile.dtype, copy=False))
+    bad = out[~np.isfinite(out)]
+    if len(bad):
+        why = f"sums of kernel values are {bad[0]}; or mend the kernel"
         raise FloatingPointError(f"`atoms` must be of moderate size: {why}")
     return out
 
 
 def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = True) -> Vector:
-    """(r,) float64 sums ``sum_j weights_j k(rows_i, rows_j)``: each tile serves twice.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Linear
-    >>> self_sums(Linear(), np.eye(2), np.array([3.0, 1.0]))
-    array([3., 1.])
-    """
+    """(r,) float64 sums ``sum_j weights_j k(rows_i, rows_j)``: each tile serves twice."""
 
     def work(first: int) -> tuple[int, Vector]:
         columns = kernel.against(rows[first : first + WIDE], single=single)
@@ -119,24 +101,6 @@ def self_sums(kernel: Kernel, rows: Matrix, weights: Vector, *, single: bool = T
         report_rows(0)
         total[first:] += part
     return total
-
-
-def _sums_before(kernel: Kernel, rows: Matrix) -> Vector:
-    """(r,) sums of k(rows_i, rows_j) over j < i."""
-
-    def work(first: int) -> Vector:
-        columns = kernel.against(rows[first : first + TALL], single=True)
-        here = np.arange(first, min(first + TALL, len(rows)))
-        total = np.zeros(len(here))
-        for begin in range(0, int(here[-1]) + 1, WIDE):
-            tile = columns(rows[begin : begin + WIDE])
-            there = np.arange(begin, begin + tile.shape[1])
-            if there[-1] >= first:
-                tile[there >= here[:, None]] = 0.0
-            total += _product(tile, np.ones(len(there)))
-        return total
-
-    return _join(map_ordered(work, range(0, len(rows), TALL)))
 
 
 # ---------------------------------------------------------------- two sets
@@ -369,7 +333,7 @@ class Reference:
     def curve(self, rows: Matrix) -> Vector:
         """(m,) values of `mmd` of the first 1, 2, ..., m rows, with equal weights."""
         placed = self._place(rows)
-        before = _sums_before(self.kernel, placed)
+        before = kernel_sums(self.kernel, placed, placed, np.ones(len(placed)), before=True)
         pairs = np.cumsum(2.0 * before + self.kernel.diagonal(placed))
         sizes = np.arange(1, len(placed) + 1)
         squares = pairs / sizes**2 - 2.0 * np.cumsum(self._at(placed)) / sizes + self.square
@@ -394,16 +358,14 @@ class Reference:
 class Embedding:
     """Candidates, and the target's mean embedding mu at each of them."""
 
-    kernel: Kernel  # with nothing left to choose
     ids: Ids  # (c,) candidates, ascending
     rows: Matrix  # (c, d) as the atoms give them
     ku: Vector  # (c,) <mu, k(c, .)> at the candidates
-    base: Matrix  # (r, d) stand for the target: rows, or one if the kernel knows its mean, none if that is 0
-    base_ids: Ids  # (r,) ids of these in the target; none if they are not of it
-    mass: Vector  # (r,) their calibrated weights, 1 in sum; some may be below 0
-    square: float  # |mu|^2
-    features: Features | None  # that the mass was calibrated by, if it was
-    exact: bool  # whether `ku` and `square` are those of all rows
+    # Stands for the target: rows with calibrated weights, some maybe below 0, or one row if the kernel knows
+    # the mean, none if that is 0; exact if `ku` is that of all rows.
+    mean: Reference
+    base_ids: Ids  # (r,) ids of these rows in the target; none if they are not of it
+    features: Features | None  # that the weights were calibrated by, if they were
     read: int  # rows of the target that a pass read
 
     @property
@@ -418,7 +380,7 @@ class Embedding:
 
     def at(self, rows: Matrix) -> Vector:
         """(r,) float64 values <mu, k(x, .)> at other rows."""
-        return kernel_sums(self.kernel, rows, self.base, self.mass)
+        return kernel_sums(self.mean.kernel, rows, self.mean.rows, self.mean.weights)
 
 
 def embed(
@@ -437,13 +399,6 @@ def embed(
     A lengthscale that the kernel lacks is chosen from the rows drawn. Rows are weighted by random features,
     these or so many; of `row_weights` only ratios matter. Excluded atoms are no candidates, but count in
     the mean. Arguments are checked by `herd`.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Linear
-    >>> found = embed(np.eye(3), Linear(), count=2, rng=np.random.default_rng(0))
-    >>> found.ku.round(3)
-    array([0.333, 0.333])
     """
     pool = as_atoms(atoms)
     n, d = pool.shape
@@ -474,16 +429,12 @@ def embed(
     else:
         ku = everywhere if base is rows else kernel_sums(full, rows, base, mass)
     return Embedding(
-        kernel=full,
         ids=ids,
         rows=rows,
         ku=ku,
-        base=base,
+        mean=Reference(base, full, mass, float(mass @ everywhere), exact),
         base_ids=base_ids,
-        mass=mass,
-        square=float(mass @ everywhere),
         features=found,
-        exact=exact,
         read=goal.shape[0] if (exact and not kernel.centred) or found is not None else 0,
     )
 
@@ -519,13 +470,6 @@ def calibrate(
 
     ``a = p (1 + F z)`` with ``(F' P F + ridge tr(F' P F)/D I) z = mean - F' p``, p = `start` (>= 0, 1 in
     sum) and P = diag(p), the constant 1 being the last of the D columns of F.
-
-    Examples
-    --------
-    >>> from wolfhound.herding import Identity
-    >>> rows, half = np.array([[0.0], [1.0]]), np.array([0.5, 0.5])
-    >>> calibrate(Identity(1), rows, np.array([0.8]), half).round(3)
-    array([0.2, 0.8])
     """
     table = np.ones((len(rows), features.dim_out + 1))
     with one_blas_thread():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.core.contracts import AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.core.text import finite_text, passes_text, seconds_text
 from wolfhound.core.validate import kind, require
 from wolfhound.data.atoms import Fingerprint, as_atoms
@@ -353,7 +353,10 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
     table = atoms if isinstance(atoms, TableAtoms) else session.data.table if session else None
     given = as_atoms(atoms) if atoms is not None else session.data.atoms if session else None
     if given is not None:
-        others, dots = project_rows(*_take_drawn(given, result.ids, table))
+        n, ids = given.shape[0], result.ids if table is None else table.find_places(result.ids, "ids")
+        require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
+        some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
+        others, dots = project_rows(given.take(some), given.take(ids))
         drawn.append(
             Picture(
                 "The chosen rows among the others",
@@ -362,15 +365,6 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
             )
         )
     return drawn
-
-
-def _take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None) -> tuple[Matrix, Matrix]:
-    """Rows for a picture: some of all, and the chosen; with a table, ids are of its rows."""
-    n = atoms.shape[0]
-    ids = ids if table is None else table.find_places(ids, "ids")
-    require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
-    some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
-    return atoms.take(some), atoms.take(ids)
 
 
 def _describe_quality(result: HerdResult) -> str:

@@ -7,15 +7,15 @@ Tables become atoms here, with labels by names of columns and a target that matc
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.core.identity import identify
 from wolfhound.core.validate import flag, require, vector
 from wolfhound.data.atoms import Fingerprint, as_atoms, fingerprint, finite_rows, unit_variance
 from wolfhound.data.encoding import (
@@ -40,13 +40,7 @@ _SHOWN = 8  # texts of `by` in an error
 
 
 def draw_ids(n: int, count: int, exclude: Ids, rng: np.random.Generator) -> Ids:
-    """Ascending distinct random ids in [0, n), none excluded; all that are left, if not more than `count`.
-
-    Examples
-    --------
-    >>> draw_ids(5, 3, np.array([1, 3]), np.random.default_rng(0))
-    array([0, 2, 4])
-    """
+    """Ascending distinct random ids in [0, n), none excluded; all that are left, if not more than `count`."""
     gone = np.sort(exclude)
     left, size = n - len(gone), min(count, n - len(gone))
     ranks = np.sort(rng.choice(left, size, replace=False, shuffle=False)) if size < left else np.arange(left)
@@ -202,16 +196,9 @@ class HerdData:
         """What tells this data from other data: the fields of `HerdSettings` of these names."""
         return {
             "target": () if self.target is None else fingerprint(self.target),
-            "by": _digest(None if self.labels is None else self.labels.values),
-            "row_weights": _digest(self.row_weights),
+            "by": "" if self.labels is None else identify(self.labels.values),
+            "row_weights": "" if self.row_weights is None else identify(self.row_weights),
         }
-
-
-def _digest(array: NDArray[Any] | None) -> str:
-    """Return a hash of an array; "" for none."""
-    if array is None:
-        return ""
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
 
 
 def check_width(target: Atoms, d: int) -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -207,16 +208,14 @@ class KernelSession(Session):
         )
         weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
         seconds = time_solving(began)
-        quality = skip_evaluation("evaluate=False")
-        if settings.evaluate:
-            quality = evaluate(
-                data.atoms,
-                herd.size,
-                settings.exclude,
-                lambda sizes, rng: measure_herd(herd, data, settings.kernel, weights, sizes=sizes, rng=rng),
-                rng=np.random.default_rng([settings.seed, _EVALUATION]),
-                deadline=began + limits.seconds,
-            )
+        quality = evaluate(
+            data.atoms,
+            herd.size,
+            settings.exclude,
+            partial(measure_herd, herd, data, weights) if settings.evaluate else None,
+            rng=np.random.default_rng([settings.seed, _EVALUATION]),
+            deadline=began + limits.seconds,
+        )
         return quality._asdict() | {
             "ids": to_rows(data.table, herd.ids),
             "weights": weights,
@@ -294,7 +293,7 @@ def _gather_by_label(
         ids=np.concatenate(found),
         rows=rows,
         ku=ku,
-        square=whole.square + float(wanted**2 @ [part.square for part in parts]),
+        square=whole.mean.square + float(wanted**2 @ [part.mean.square for part in parts]),
         starts=starts,
         held=Held(start, held_rows, owners, held_ku),
         embeddings=parts,
@@ -412,30 +411,18 @@ class Measured(NamedTuple):
 
 
 def effort(m: int) -> int:
-    """Random subsets to measure: fewer for large m, to take less time than the picks.
-
-    Examples
-    --------
-    >>> effort(1000), effort(5000)
-    (10, 5)
-    """
+    """Random subsets to measure: fewer for large m, to take less time than the picks."""
     return 10 if m <= 2000 else 5 if m <= 10_000 else 3
 
 
 def curve_sizes(m: int) -> Ints:
-    """Up to 24 sizes from 1 to m, evenly spread on a log scale.
-
-    Examples
-    --------
-    >>> curve_sizes(5)
-    array([1, 2, 3, 4, 5])
-    """
+    """Up to 24 sizes from 1 to m, evenly spread on a log scale."""
     if m <= _SIZES:
         return np.arange(1, m + 1)
     return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))
 
 
-def skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
+def _skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
     """Return the quality of a herd that was not measured."""
     none = Curve(np.empty(0, np.int64), np.empty(0), np.empty(0))
     return Quality(math.nan, math.nan, math.nan, None, f"nothing: {why}", seconds, none)
@@ -445,15 +432,18 @@ def evaluate(
     atoms: Atoms,
     k: int,
     exclude: Ids,
-    measure: Callable[[Ints, np.random.Generator], Measured],
+    measure: Callable[[Ints, np.random.Generator], Measured] | None,
     *,
     rng: np.random.Generator,
     deadline: float,
 ) -> Quality:
     """Measure a herd of k atoms, then random subsets of as many; both are without the excluded.
 
-    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then.
+    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then; without a
+    measure, that nothing is.
     """
+    if measure is None:
+        return _skip_evaluation("evaluate=False")
     began = time.perf_counter()
     sizes, draws = curve_sizes(k), effort(k)
     mine: Measured | None = None
@@ -475,7 +465,7 @@ def evaluate(
         why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
     seconds = time_solving(began)
     if mine is None:
-        return skip_evaluation(why, seconds)
+        return _skip_evaluation(why, seconds)
     random = np.array(others).reshape(len(others), len(sizes))
     few = "" if len(others) == draws else f" of {draws}: {why}"
     known = ~np.isnan(mine.curve)
@@ -505,10 +495,10 @@ def _draw_subsets(
 
 
 def measure_herd(
-    herd: Herd, data: HerdData, kernel: Kernel, weights: Vector, *, sizes: Ints, rng: np.random.Generator
+    herd: Herd, data: HerdData, weights: Vector, sizes: Ints, rng: np.random.Generator
 ) -> Measured:
     """Measure a herd of a kernel at some sizes; with labels, within each that has an atom as well."""
-    reference, words = choose_reference(herd.candidates, data, kernel, HELD_OUT, rng)
+    reference, words = choose_reference(herd.candidates, data, herd.kernel, HELD_OUT, rng)
     rows, labels, within = herd.rows, herd.labels, None
     if data.labels is None:
         curve = reference.curve(rows)[sizes - 1]
@@ -518,8 +508,8 @@ def measure_herd(
         for label in np.unique(labels).tolist():
             mine = labels == label
             embedding, share = herd.candidates.embeddings[label], weights[mine] / weights[mine].sum()
-            own = share @ self_sums(kernel, rows[mine], share, single=False)
-            squares.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.square)
+            own = share @ self_sums(herd.kernel, rows[mine], share, single=False)
+            squares.append(own - 2.0 * share @ embedding.at(rows[mine]) + embedding.mean.square)
         within = np.sqrt(np.maximum(squares, 0.0))
     plain = data.labels is None and bool((weights == weights[0]).all())
     return Measured(
@@ -545,21 +535,21 @@ def choose_reference(
     parts = list(zip(candidates.embeddings, candidates.shares, strict=True))
     if kernel.centred:
         return Reference.of(candidates.rows[:1], kernel), "the density itself (exact)"
-    base = sum(len(each.base) for each, _ in parts)
-    if all(each.exact for each, _ in parts) and (len(parts) == 1 or base <= count):
+    rows = np.concatenate([each.mean.rows for each, _ in parts])
+    if all(each.mean.exact for each, _ in parts) and (len(parts) == 1 or len(rows) <= count):
         words = f"all {n:,} rows (exact)"
-        rows = np.concatenate([each.base for each, _ in parts])
-        weights = np.concatenate([share * each.mass for each, share in parts])
-        if len(parts) > 1 or len(rows) == 1:  # few rows: a shift to their mean may save digits
-            return Reference.of(rows, kernel, weights=weights, exact=True), words
-        return Reference(rows, kernel, weights, parts[0][0].square, True), words
+        if len(parts) == 1 and len(rows) > 1:
+            return parts[0][0].mean, words
+        # Few rows: a shift to their mean may save digits.
+        weights = np.concatenate([share * each.mean.weights for each, share in parts])
+        return Reference.of(rows, kernel, weights=weights, exact=True), words
     if features is None:
         options = {"count": count, "row_weights": data.row_weights, "exclude": candidates.used}
         drawn = Reference.draw(target, kernel, **options, rng=rng)  # type: ignore[arg-type]
         return drawn, f"all {n:,} rows (exact)" if drawn.exact else f"{len(drawn.rows):,} rows drawn"
     ids, fresh = draw_held_out(n, count, candidates.used, data.row_weights, rng)
     # The mean of the features over the target: the calibrated rows have it, up to their ridge.
-    mean = np.asarray(sum(share * (each.mass @ features(each.base)) for each, share in parts))
+    mean = np.asarray(sum(share * (each.mean.weights @ features(each.mean.rows)) for each, share in parts))
     halves = [take_rows(target, half) for half in np.array_split(rng.permutation(ids), 2)]
     ones, twos = (calibrate(features, half, mean, np.full(len(half), 1.0 / len(half))) for half in halves)
     square = float(ones @ kernel_sums(kernel, halves[0], halves[1], twos))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
+from wolfhound.core.rounding import product
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import as_atoms
 from wolfhound.herding._compiled import stein
@@ -85,7 +86,7 @@ def _prepare(left: Matrix, d: int, lengthscale: float) -> KernelColumns:
         asked[0, :, :d] = rows[:, :d]
         asked[1, :, :d], asked[1, :, d:] = rows[:, d:], rows[:, :d]
         asked[2, :, d:] = rows[:, d:]
-        found = table @ asked.reshape(3 * s, 2 * d).T
+        found = product(table, asked.reshape(3 * s, 2 * d).T)
         out = np.empty((len(table), s))
         stein(found, (left_squares, squares), (left_products, products), float(d), out)
         out /= lengthscale**2
@@ -112,20 +113,12 @@ def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vecto
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoredAtoms:
-    """Rows [x, score(x)], the scores being gradients of log p; both are read together, block by block.
-
-    Examples
-    --------
-    >>> ScoredAtoms(np.eye(2), -np.eye(2)).take(np.array([1]))
-    array([[ 0.,  1., -0., -1.]])
-    """
+    """Rows [x, score(x)], the scores being gradients of log p; both are read together, block by block."""
 
     atoms: Atoms
     scores: Atoms
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "atoms", as_atoms(self.atoms))
-        object.__setattr__(self, "scores", as_atoms(self.scores, "scores"))
         rule = f"of shape {self.atoms.shape}, as the atoms"
         require(self.scores.shape == self.atoms.shape, "scores", rule, f"shape {self.scores.shape}")
 

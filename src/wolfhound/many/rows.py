@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Singles, Vector
-from wolfhound.core.rounding import TINY, UNIT, gamma
+from wolfhound.core.rounding import TINY, UNIT, gamma, product
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import require_moderate
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite
@@ -111,7 +111,7 @@ class RowBlocks(NamedTuple):
             for at in range(0, len(block), TILE):
                 part, first = block[at : at + TILE], start + at
                 scores = room[: m * len(part)].reshape(m, len(part))
-                np.matmul(asked, part.T, out=scores)
+                product(asked, part.T, out=scores)
                 low, high = np.searchsorted(banned.places, (first, first + len(part)))
                 scores[banned.targets[low:high], banned.places[low:high] - first] = -np.inf
                 kernels.select(scores, first, lists, h)

@@ -20,7 +20,7 @@ from scipy.optimize import nnls
 from wolfhound.compiled.jit import fast_kernel
 from wolfhound.core.contracts import Ints, Matrix, Status, Vector
 from wolfhound.core.progress import report_rows
-from wolfhound.core.rounding import SAFE, UNIT, gamma, is_rounding
+from wolfhound.core.rounding import SAFE, UNIT, gamma, is_rounding, product
 from wolfhound.core.threads import map_ordered, one_blas_thread
 
 if TYPE_CHECKING:
@@ -399,11 +399,11 @@ def _bend(rows: LikelihoodRows, u: Vector, pool: Ints, rest: Vector | None) -> V
         block = rows.block(here)
         part = block if len(pool) == m else block[:, pool]
         if rest is not None:
-            part = np.column_stack([part, block @ rest.astype(block.dtype)])
+            part = np.column_stack([part, product(block, rest.astype(block.dtype))])
         with np.errstate(over="ignore"):
             scaled = part * scale[here, None]
         scaled = np.minimum(scaled, MOST, out=scaled).astype(part.dtype, copy=False)
-        out += scaled.T @ scaled
+        out += product(scaled.T, scaled)
     return out
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wolfhound.core.contracts import Ints, Matrix, Point, Vector
-from wolfhound.core.rounding import ELEMENTWISE, SAFE, TINY, gamma, length
+from wolfhound.core.rounding import ELEMENTWISE, SAFE, TINY, gamma, length, product
 from wolfhound.core.validate import as_floats, real_array, require
 from wolfhound.objectives.plain import PlainLine, PlainObjective, outside
 
@@ -88,8 +88,8 @@ class MixtureLikelihood(PlainObjective):
         scaled = np.maximum(rows / np.where(top > 0.0, top, 1.0), 0.0).astype(np.float32, copy=False)
         weights = np.full(len(rows), 1.0 / len(rows))
         for _ in range(_EM_STEPS):
-            mixed = np.maximum(weights.astype(np.float32) @ scaled, np.float32(1e-30))
-            grown = weights * (scaled @ (1.0 / mixed))
+            mixed = np.maximum(product(weights.astype(np.float32), scaled), np.float32(1e-30))
+            grown = weights * product(scaled, 1.0 / mixed)
             weights = grown / grown.sum() if grown.sum() > 0.0 else weights
         weights[weights < _NEGLIGIBLE / len(weights)] = 0.0
         return np.asarray(weights / weights.sum())

@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.core.progress import read_rows, report_rows, show_progress
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import count, flag, number, real_array, require, require_finite
 from wolfhound.data.atoms import ArrayAtoms, append_rows, as_atoms, check_removed, remove_rows
@@ -430,7 +431,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
     def assign(block: Singles) -> tuple[Ids, Singles]:
         here = block * scale
         here -= middle * scale
-        scores = here @ moved.T
+        scores = product(here, moved.T)
         scores += half
         ids = scores.argmax(axis=1)
         here -= moved[ids]

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import number, require
 from wolfhound.data.store import Stored
@@ -187,7 +188,7 @@ class Hash:
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         place: Ints = np.searchsorted(self.edges, norms)
         for block in (self.first, self.second):
-            code = self.family.assign(rows @ block.T)[0]
+            code = self.family.assign(product(rows, block.T))[0]
             place = place * self.family.codes(len(block)) + code
         return place
 
@@ -291,7 +292,7 @@ def draw_hash(
     frame = np.eye(rows.shape[1]) if axes is None else _principal(rows, axes, rng)
     first, second = (family.directions(len(frame), codes, rng) @ frame).astype(np.float32)
     units = left / np.maximum(lengths, np.float32(_NEAR))[:, None]
-    values = [family.assign(units @ block.T)[1].mean(dtype=np.float64) for block in (first, second)]
+    values = [family.assign(product(units, block.T))[1].mean(dtype=np.float64) for block in (first, second)]
     return Hash(
         family=family,
         first=first,
@@ -318,8 +319,8 @@ def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:
     d = rows.shape[1]
     block = rng.standard_normal((d, min(d, axes + _MORE))).astype(np.float32)
     for _ in range(_POWERS):
-        block = np.linalg.qr(rows.T @ (rows @ block))[0]
-    scores = (rows @ block).astype(np.float64)
+        block = np.linalg.qr(product(rows.T, product(rows, block)))[0]
+    scores = product(rows, block).astype(np.float64)
     order = np.linalg.eigh(scores.T @ scores)[1][:, ::-1]
     return np.asarray((block @ order).T[:axes])
 

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
+from wolfhound.core.rounding import product
 from wolfhound.core.validate import count, number, require, within
 from wolfhound.oracles.buckets import Round, doubling
 from wolfhound.oracles.hashes import Family, Hash, draw_hash
@@ -245,7 +246,7 @@ def _plant(hashing: Hash, rng: np.random.Generator) -> tuple[Callable[[float], V
 
 
 def _project(rows: Vector, block: Singles) -> Singles:
-    return np.asarray(rows.astype(np.float32) @ block.T)
+    return product(rows.astype(np.float32), block.T)
 
 
 def _quantile(shown: Vector, missing: float) -> float:

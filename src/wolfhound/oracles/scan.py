@@ -18,7 +18,7 @@ import numpy as np
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Ints, Matrix, Singles, Vector
 from wolfhound.core.progress import report_rows
-from wolfhound.core.rounding import TINY, UNIT, gamma
+from wolfhound.core.rounding import TINY, UNIT, gamma, product
 from wolfhound.core.threads import get_threads, map_ordered
 from wolfhound.core.validate import flag, memory, require
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite, in_files
@@ -434,8 +434,7 @@ def product_pass(
         for start in range(0, len(block), tall):  # in tiles that suit the cache
             rows, sizes = block[start : start + tall], norms[start : start + tall]
             for here in (slice(q, q + wide) for q in range(0, m, wide)):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    products = low.queries[here] @ rows.T
+                products = product(low.queries[here], rows.T)
                 mine, widths = (
                     kernels.Lists(*(getattr(part, name)[here] for name in part._fields)),
                     (low.width[here], low.shift),

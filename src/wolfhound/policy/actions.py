@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import ArrayAtoms, MappedAtoms, as_atoms, norms
 from wolfhound.objectives.plain import SquaredDistance
@@ -60,15 +61,15 @@ class Chosen:
     passes: float
 
     @classmethod
-    def from_hits(cls, hits: Hits, columns: NDArray[np.int64]) -> Chosen:
-        """Take the answer in this column of each query's; ids, rows and scores are fresh arrays."""
-        at = (np.arange(len(hits.ids)), columns)
+    def from_hits(cls, hits: Hits, queries: Ids, columns: Ids | int = 0) -> Chosen:
+        """Take the answers of these queries, each in its column; all arrays are fresh."""
+        at = (queries, columns)
         return cls(
             ids=hits.ids[at],
             rows=hits.rows[hits.slots[at]],
             scores=np.asarray(hits.scores[at], np.float64),
-            bounds=hits.bounds,
-            gaps=np.full(len(hits.ids), np.nan),
+            bounds=hits.bounds[queries],
+            gaps=np.full(len(queries), np.nan),
             scored=int(hits.scored.sum()),
             passes=hits.passes,
         )
@@ -133,53 +134,26 @@ class Subset:
         return np.asarray(self.ids[at] == ids)
 
 
-def draw_ids(ids: ArrayLike, weights: ArrayLike, n: int, rng: np.random.Generator) -> Ids:
-    """(m,) one of each row's ids of n atoms, with these chances; see `ActionSet.draw`."""
-    atoms, shares = validate.real_array(ids, "ids", 2), validate.matrix(weights, "weights")
-    if atoms.dtype.kind not in "iu":
-        raise TypeError(f"`ids` must be an array of integer ids. Got dtype {atoms.dtype}.")
-    alike = atoms.shape == shares.shape
-    validate.require(alike, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}")
-    validate.ids(np.unique(atoms[shares > 0.0]), "ids", n)  # rows may be padded by any id
-    totals = shares.sum(axis=1)
-    good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
-    got = f"sums {totals.min():g} .. {totals.max():g}"
-    validate.require(good, "weights", ">= 0 with rows of sum 1", got)
-    steps = np.cumsum(shares, axis=1)
+def draw_ids(ids: Ids, weights: Vector, rng: np.random.Generator) -> Ids:
+    """Draw as `ActionSet.draw` does, unchecked."""
+    steps = np.cumsum(weights, axis=1)
     steps /= steps[:, -1:]
     # The first step above a random number; it has a positive share, as the last step is 1.
-    place = (steps <= rng.random(len(shares))[:, None]).sum(axis=1)
-    return np.asarray(atoms[np.arange(len(atoms)), place], np.int64)
+    place = (steps <= rng.random(len(steps))[:, None]).sum(axis=1)
+    return np.asarray(ids[np.arange(len(steps)), place], np.int64)
 
 
 @final
 class Winners:
-    """Distinct atoms that won, up to `room`; what won longest ago goes first.
+    """Distinct atoms that won, the last winners first, up to `room`: what won longest ago goes.
 
     Of one batch, atoms that won more of its queries count as more recent.
     """
 
     def __init__(self, atoms: Atoms, room: int) -> None:
         self.room = min(room, atoms.shape[0])
-        self._ids = np.empty(self.room, np.int64)
-        self._rows = np.empty((self.room, atoms.shape[1]), atoms.dtype)
-        self._won = np.zeros(self.room, np.int64)
-        self._size = 0
-        self._clock = 0
-
-    @property
-    def ids(self) -> Ids:
-        """(r,) not to be written to."""
-        return self._ids[: self._size]
-
-    @property
-    def rows(self) -> Matrix:
-        """(r, d) their rows, not to be written to."""
-        return self._rows[: self._size]
-
-    def to_array(self) -> Ids:
-        """(2, r) ids and when they won; see `restore`."""
-        return np.stack([self.ids, self._won[: self._size]])
+        self.ids: Ids = np.empty(0, np.int64)
+        self.rows: Matrix = np.empty((0, atoms.shape[1]), atoms.dtype)
 
     def compete(self, queries: Vector, chosen: Chosen, part: Subset | None) -> Chosen:
         """Put past winners, those of a subset only, in the place of worse answers that are not proved."""
@@ -191,8 +165,8 @@ class Winners:
         if not len(open_) or not len(ids):
             return chosen
         asked = queries[open_]
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            place = (asked.astype(rows.dtype) @ rows.T).argmax(axis=1)
+        with one_blas_thread(), np.errstate(over="ignore"):  # queries too large for float32
+            place = product(asked.astype(rows.dtype), rows.T).argmax(axis=1)
         scores = np.einsum("ij,ij->i", asked, rows[place], dtype=np.float64)
         better = scores > chosen.scores[open_]
         where, place = open_[better], place[better]
@@ -201,39 +175,18 @@ class Winners:
             out.ids[where], out.rows[where], out.scores[where] = ids[place], rows[place], scores[better]
         return out
 
-    def restore(self, saved: Ids, atoms: Atoms) -> None:
-        """Take over what `to_array` gave: where there is less room, those that won last."""
-        ids, won = saved[:, np.sort(np.argsort(-saved[1], kind="stable")[: self.room])]
-        self._size = len(ids)
-        self._ids[: self._size], self._won[: self._size] = ids, won
-        self._rows[: self._size] = atoms.take(ids)
-        self._clock = int(won.max(initial=0))
+    def restore(self, ids: Ids, atoms: Atoms) -> None:
+        """Take over the ids of others; where there is less room, those that won last."""
+        self.ids = ids[: self.room]
+        self.rows = atoms.take(self.ids)
 
     def remember(self, ids: Ids, rows: Matrix) -> None:
         """Take the winners of a batch, (m,) ids and (m, d) rows."""
-        if not self.room:
-            return
         unique, first, times = np.unique(ids, return_index=True, return_counts=True)
-        rank = np.argsort(-times, kind="stable")[: self.room]
-        unique, first = unique[rank], first[rank]
-        known = self.ids
-        order = np.argsort(known)
-        place = np.minimum(np.searchsorted(known, unique, sorter=order), max(self._size - 1, 0))
-        at = order[place] if self._size else np.zeros(len(unique), np.int64)
-        old = known[at] == unique if self._size else np.zeros(len(unique), bool)
-        # Later ranks are older: the clock runs down within a batch.
-        stamps = self._clock + len(unique) - np.arange(len(unique))
-        self._clock += len(unique)
-        self._won[at[old]] = stamps[old]
-        fresh = ~old
-        # Places for new atoms: free ones, then those that won longest ago.
-        wanted = int(fresh.sum())
-        free, oldest = min(wanted, self.room - self._size), np.argsort(self._won[: self._size], kind="stable")
-        spare = np.arange(self._size, self._size + free)
-        slots = np.concatenate([spare, oldest[: wanted - free]])
-        self._size += free
-        self._ids[slots], self._rows[slots] = unique[fresh], rows[first[fresh]]
-        self._won[slots] = stamps[fresh]
+        rank = np.argsort(-times, kind="stable")
+        others = ~Subset(unique).has(self.ids)
+        self.ids = np.concatenate([unique[rank], self.ids[others]])[: self.room]
+        self.rows = np.concatenate([rows[first[rank]], self.rows[others]])[: self.room]
 
 
 # ---------------------------------------------------------------- the action set
@@ -392,20 +345,17 @@ class ActionSet:
         here = None if points is None else _check_rows(points, "points", self.dim, len(queries))
         if thresholds is not None:
             thresholds = validate.vector(thresholds, "thresholds", size=len(queries))
-        part = None if subset is None else self.subset(subset, "subset")
-        validate.require(part is None or self._allowed is None, "subset", "None: each row has its own", part)
-        return self.answer(queries, points=here, thresholds=thresholds, part=part)
+        if subset is None:
+            return self.answer(queries, points=here, thresholds=thresholds)
+        part = self.subset(subset, "subset")
+        validate.require(self._allowed is None, "subset", "None: each row has its own", part)
+        return self.within([part] * len(queries)).answer(queries, points=here, thresholds=thresholds)
 
     def answer(
-        self,
-        queries: Vector,
-        *,
-        points: Vector | None = None,
-        thresholds: Vector | None = None,
-        part: Subset | None = None,
+        self, queries: Vector, *, points: Vector | None = None, thresholds: Vector | None = None
     ) -> Chosen:
         """Answer as `argmax` does, unchecked: for loops that make their own finite float64 (m, d) rows."""
-        groups = self._group(len(queries), part)
+        groups = self._group(len(queries))
         found = [
             self._choose(queries[at], None if thresholds is None else thresholds[at], each)
             for each, at in groups
@@ -424,10 +374,10 @@ class ActionSet:
             chosen = _ask(self.oracle, self.atoms, queries, thresholds, part)
         return self.winners.compete(queries, chosen, part)
 
-    def _group(self, m: int, part: Subset | None = None) -> list[tuple[Subset | None, Ids]]:
+    def _group(self, m: int) -> list[tuple[Subset | None, Ids]]:
         """Rows of m that may choose of the same subset."""
         if self._allowed is None:
-            return [(part, np.arange(m))]
+            return [(None, np.arange(m))]
         allowed = len(self._allowed)
         validate.require(m % allowed == 0, "rows", f"{allowed}, as there are subsets", m)
         rows: dict[int, list[int]] = {}
@@ -527,13 +477,27 @@ class ActionSet:
         >>> ActionSet(np.eye(3)).draw([[2, 0], [0, 1]], [[1.0, 0.0], [0.0, 1.0]])
         array([2, 1])
         """
-        return draw_ids(ids, weights, self.n, self._rng if seed is None else validate.rng(seed))
+        atoms, shares = validate.real_array(ids, "ids", 2), validate.matrix(weights, "weights")
+        if atoms.dtype.kind not in "iu":
+            raise TypeError(f"`ids` must be an array of integer ids. Got dtype {atoms.dtype}.")
+        alike = atoms.shape == shares.shape
+        validate.require(alike, "ids", f"like `weights`, {shares.shape}", f"shape {atoms.shape}")
+        validate.ids(np.unique(atoms[shares > 0.0]), "ids", self.n)  # rows may be padded by any id
+        totals = shares.sum(axis=1)
+        good = bool((shares >= 0.0).all() and (np.abs(totals - 1.0) <= 1e-6).all())
+        got = f"sums {totals.min():g} .. {totals.max():g}"
+        validate.require(good, "weights", ">= 0 with rows of sum 1", got)
+        return draw_ids(atoms, shares, self._rng if seed is None else validate.rng(seed))
 
     def random(self, m: int, seed: int | np.random.Generator | None = None) -> tuple[Matrix, Ids]:
         """(m, d) random atoms, all equally likely, and their (m,) ids."""
         rng = self._rng if seed is None else validate.rng(seed)
-        ids = np.empty(validate.count(m, "m", low=1), np.int64)
-        for part, at in self._group(len(ids)):
+        return self.take_random(validate.count(m, "m", low=1), rng)
+
+    def take_random(self, m: int, rng: np.random.Generator) -> tuple[Matrix, Ids]:
+        """Draw as `random` does, unchecked: see `answer`."""
+        ids = np.empty(m, np.int64)
+        for part, at in self._group(m):
             drawn = rng.integers(self.n if part is None else len(part), size=len(at), dtype=np.int64)
             ids[at] = drawn if part is None else part.ids[drawn]
         return self.atoms.take(ids), ids
@@ -555,27 +519,17 @@ def _ask(
     good = hits.ids >= 0
     if part is not None:
         good &= part.has(hits.ids)
-    lost = np.flatnonzero(~good.any(axis=1))
-    if not len(lost):
-        return Chosen.from_hits(hits, good.argmax(axis=1))
-    other = _scan(atoms, queries[lost], part)
-    scored, passes = int(hits.scored.sum()) + other.scored, hits.passes + other.passes
-    if len(lost) == len(queries):
-        return replace(other, scored=scored, passes=passes)
-    chosen = Chosen.from_hits(hits, good.argmax(axis=1))
-    chosen = replace(chosen, bounds=hits.bounds.copy(), scored=scored, passes=passes)
-    for name in ("ids", "rows", "scores", "bounds"):
-        getattr(chosen, name)[lost] = getattr(other, name)
-    return chosen
+    kept, lost = np.flatnonzero(good.any(axis=1)), np.flatnonzero(~good.any(axis=1))
+    chosen = Chosen.from_hits(hits, kept, good.argmax(axis=1)[kept])
+    return gather([chosen, _scan(atoms, queries[lost], part)], [kept, lost]) if len(lost) else chosen
 
 
 def _scan(atoms: Atoms, queries: Vector, part: Subset | None) -> Chosen:
     """Scan all atoms, or those of a subset; ids ascend, so ties go to the smallest."""
-    first = np.zeros(len(queries), np.int64)
+    searched = atoms if part is None else ArrayAtoms(atoms.take(part.ids))
+    chosen = Chosen.from_hits(ask_unchecked(Scan(searched, screen=False), queries), np.arange(len(queries)))
     if part is None:
-        return Chosen.from_hits(ask_unchecked(Scan(atoms, screen=False), queries), first)
-    hits = ask_unchecked(Scan(ArrayAtoms(atoms.take(part.ids)), screen=False), queries)
-    chosen = Chosen.from_hits(hits, first)
+        return chosen
     return replace(chosen, ids=part.ids[chosen.ids], passes=chosen.passes * len(part) / atoms.shape[0])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self, final
 
@@ -45,6 +44,7 @@ from wolfhound.policy.deep.training import (
     Training,
     TrainingCallback,
     check_weights,
+    every,
     execute,
     open_log,
     open_tensorboard,
@@ -203,32 +203,26 @@ class Agent:
         read = read_count("steps", end, lambda training: training.timesteps)
         with contextlib.ExitStack() as stack:
             stack.enter_context(one_thread())
-            told = [] if log is None else [stack.enter_context(open_log(log, interval))]
-            told += (
-                [] if tensorboard is None else [stack.enter_context(open_tensorboard(tensorboard, interval))]
-            )
+            logs = ((open_log, log), (open_tensorboard, tensorboard))
+            told = [stack.enter_context(begin(path, interval)) for begin, path in logs if path is not None]
             hear = stack.enter_context(show_progress(progress, read, callback))
             told += [] if hear is None else [hear]
             self.status = self._trainer.run(end, limit, told, examine)
         return self
 
-    def _plan_tests(self, env: Env | None, freq: int, episodes: int) -> Callable[[int], None] | None:
+    def _plan_tests(self, env: Env | None, freq: int, episodes: int) -> TrainingCallback | None:
         """Return what tests the policy whenever another `freq` transitions are made."""
         freq = validate.count(freq, "eval_freq", low=1)
         episodes = validate.count(episodes, "n_eval_episodes", low=1)
         if env is None:
             return None
         as_world(env, (self.actions.n, self.actions.dim), name="eval_env")
-        due = self.num_timesteps - self.num_timesteps % freq + freq
 
-        def examine(timesteps: int) -> None:
-            nonlocal due
-            if timesteps >= due:
-                due = timesteps - timesteps % freq + freq
-                returns = evaluate(self, env, episodes=episodes, seed=self.settings.seed + FRESH)
-                self._trainer.eval_return = float(returns.mean())
+        def examine(_: Training) -> None:
+            returns = evaluate(self, env, episodes=episodes, seed=self.settings.seed + FRESH)
+            self._trainer.eval_return = float(returns.mean())
 
-        return examine
+        return every(freq, examine, first=self.num_timesteps - self.num_timesteps % freq + freq)
 
     def predict(
         self,

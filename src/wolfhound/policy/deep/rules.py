@@ -23,7 +23,7 @@ from wolfhound.core.contracts import Ids, Vector
 from wolfhound.core.registry import Registry
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import count, kind, require, within
-from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Rows, Subset, project_rows
+from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Rows, Subset, draw_ids, project_rows
 
 try:
     import torch
@@ -92,13 +92,6 @@ class Critic(nn.Module):
     A network that is given observation and action side by side hardly finds
     their inner products, which decide what an item is worth to a user: give
     them as `features`, differentiable in the action. Actions enter divided by `scale`, their largest norm.
-
-    Examples
-    --------
-    >>> critic = Critic(3, 2, generator=torch.Generator().manual_seed(0))
-    >>> first, second = critic(torch.zeros(5, 3), torch.zeros(5, 2))
-    >>> first.shape, bool((first == second).any())
-    (torch.Size([5]), False)
     """
 
     def __init__(
@@ -174,12 +167,6 @@ class Actor(nn.Module):
 
     Two hidden layers beside a linear path: much of a good action is the taste
     of the user itself, which the linear path copies at once. Outputs longer than `scale` are shortened.
-
-    Examples
-    --------
-    >>> actor = Actor(3, 2, generator=torch.Generator().manual_seed(0))
-    >>> bool((actor(torch.full((4, 3), 9.0)).norm(dim=1) <= 1.0 + 1e-6).all())
-    True
     """
 
     def __init__(
@@ -358,14 +345,7 @@ def describe(table: Registry[type[Thing]], thing: Thing, argument: str) -> dict[
 
 
 def recall(table: Registry[type[Thing]], saved: Mapping[str, Any]) -> Thing:
-    """The thing that `describe` described.
-
-    Examples
-    --------
-    >>> from wolfhound.policy.deep import EXECUTIONS
-    >>> recall(EXECUTIONS, describe(EXECUTIONS, Draw(), "execution"))
-    Draw()
-    """
+    """The thing that `describe` described."""
     return table.find(saved["name"]).from_json(saved["settings"])
 
 
@@ -438,7 +418,7 @@ class HullDecision(Described):
 
     def start(self, brain: Brain, m: int) -> HullPoints:
         """Random points of the hull, each of four random atoms."""
-        rows, ids = brain.actions.random(m * _ANY, brain.rng)
+        rows, ids = brain.actions.take_random(m * _ANY, brain.rng)
         weights = brain.rng.dirichlet(np.full(_ANY, _SPARSE), size=m)
         points = np.einsum("mk,mkd->md", weights, rows.reshape(m, _ANY, -1), dtype=np.float64)
         return HullPoints(points=points, ids=ids.reshape(m, _ANY), weights=weights)
@@ -452,7 +432,7 @@ class HullDecision(Described):
             hull = mix_in(hull, chosen.ids, chosen.rows, steps.numpy().astype(np.float64))
         if not explore:
             return hull
-        rows, ids = brain.actions.random(len(obs), brain.rng)
+        rows, ids = brain.actions.take_random(len(obs), brain.rng)
         return mix_in(hull, ids, rows, self.exploration * brain.rng.random(len(obs)))
 
 
@@ -533,4 +513,4 @@ class Draw(Described):
 
     def act(self, actions: ActionSet, hull: HullPoints, rng: np.random.Generator) -> Ids:
         """Atoms drawn by their weights."""
-        return actions.draw(hull.ids, hull.weights, rng)
+        return draw_ids(hull.ids, hull.weights, rng)

@@ -219,9 +219,9 @@ def open_tensorboard(folder: str | os.PathLike[str], interval: int) -> Iterator[
         yield every(interval, write)
 
 
-def every(interval: int, tell: Callable[[Training], None]) -> TrainingCallback:
-    """Tell at once, and then whenever another `interval` transitions are made."""
-    due = 0
+def every(interval: int, tell: Callable[[Training], None], first: int = 0) -> TrainingCallback:
+    """Tell at the transition `first`, and then whenever another `interval` of them are made."""
+    due = first
 
     def hear(training: Training) -> None:
         nonlocal due
@@ -253,16 +253,7 @@ class Transitions:
 
 @final
 class Replay:
-    """Room for `size` transitions; the oldest give way.
-
-    Examples
-    --------
-    >>> replay = Replay(4, obs_dim=2, dim=1)
-    >>> ones = np.ones((3, 2), np.float32)
-    >>> replay.add(ones, ones[:, :1], ones[:, 0], ones, np.ones(3, np.float32))
-    >>> len(replay), replay.sample(5, np.random.default_rng(0)).obs.shape
-    (3, torch.Size([5, 2]))
-    """
+    """Room for `size` transitions; the oldest give way."""
 
     def __init__(self, size: int, *, obs_dim: int, dim: int) -> None:
         self._size = count(size, "buffer_size", low=1)
@@ -404,7 +395,7 @@ class Learner:
             state = tutor.state_dict()["state"]
             for name in state[0] if state else ():
                 out[f"adam_{who}_{name}"] = _flat(state[at][name] for at in sorted(state))
-        return out | {"winners": self.brain.actions.winners.to_array()}
+        return out | {"winners": self.brain.actions.winners.ids}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over what `arrays` gave, of a learner of the same shape."""
@@ -505,18 +496,18 @@ class Trainer:
         total: int,
         max_seconds: float,
         callbacks: Sequence[TrainingCallback],
-        examine: Callable[[int], None] | None = None,
+        examine: TrainingCallback | None = None,
     ) -> Status:
         """Go on until there are `total` timesteps; why it ended.
 
-        `examine` is called with the timesteps before anybody is told of them.
+        `examine` is told before the callbacks, and may set `eval_return`.
         """
         began, status = time.perf_counter(), None
         try:
             while status is None:
                 self.advance()
                 if examine is not None:
-                    examine(self.timesteps)
+                    examine(self.stats)
                 training = self.stats
                 stops = any([tell(training) for tell in callbacks])
                 reasons = (
@@ -577,9 +568,8 @@ class Trainer:
             counts = [count(number, "counts") for number in params["counts"]]
             self.timesteps, self.seen, self.episodes, learner.updates = counts
             learner.brain.rng.bit_generator.state = params["rng"]
-            won = stored.array("winners", np.int64, (2, None), low=0)
             actions = learner.brain.actions
-            ids(won[0], "winners", actions.n)
+            won = ids(stored.array("winners", np.int64, (None,)), "winners", actions.n)
             actions.winners.restore(won, actions.atoms)
 
     # ------------------------------------------------------------ one step

@@ -101,6 +101,13 @@ class Turn:
     ahead: Rows | None  # (B, o) before the next actions; None: all are over, `reset` comes next
 
 
+def _turn(obs: Rows, rewards: Rows, *, ended: bool, cut: bool) -> Turn:
+    """What B actions led to where all episodes are over together."""
+    every, over = np.ones(len(obs), bool), bool(ended or cut)
+    going = np.full(len(obs), not ended, np.float32)
+    return Turn(obs, rewards, going, every & over, every, None if over else obs)
+
+
 @final
 class ManyWorlds:
     """A batched environment; its episodes are cut off together, and never end."""
@@ -116,10 +123,7 @@ class ManyWorlds:
     def step(self, actions: NDArray[Any]) -> Turn:
         """Take B actions."""
         found, rewards, cut = self._env.step(actions)
-        obs, every = np.asarray(found, np.float32), np.ones(self.size, bool)
-        going = np.ones(self.size, np.float32)
-        ahead = None if cut else obs
-        return Turn(obs, np.asarray(rewards, np.float32), going, every & bool(cut), every, ahead)
+        return _turn(np.asarray(found, np.float32), np.asarray(rewards, np.float32), ended=False, cut=cut)
 
 
 @final
@@ -137,10 +141,7 @@ class OneWorld:
     def step(self, actions: NDArray[Any]) -> Turn:
         """Take one action."""
         found, reward, ended, cut, _ = self._env.step(actions[0])
-        obs, over = np.array(found, np.float32)[None], bool(ended or cut)
-        going = np.array([not ended], np.float32)
-        earned = np.array([reward], np.float32)
-        return Turn(obs, earned, going, np.array([over]), np.ones(1, bool), None if over else obs)
+        return _turn(np.array(found, np.float32)[None], np.array([reward], np.float32), ended=ended, cut=cut)
 
 
 @final

@@ -27,7 +27,6 @@ from wolfhound.policy.tabular.models import (
     QuadraticReward,
     Reward,
     Transition,
-    table,
 )
 
 _SUM = 1e-6  # allowed error of a sum of probabilities: that of atoms in float32
@@ -37,12 +36,10 @@ _STEP = 6e-6  # of central differences, near the third root of the rounding erro
 _CELLS = 1 << 24  # probabilities that are looked at together
 
 
-def check_rows(chances: Vector) -> None:
-    """Raise ValueError if a row of P is no distribution, naming its state."""
-    _check_distributions(chances, "distributions", lambda s: f"in state {s}")
-
-
-def _check_distributions(chances: Vector, rule: str, where: Callable[[int], str]) -> None:
+def _check_distributions(
+    chances: Vector, rule: str = "distributions", where: Callable[[int], str] = lambda s: f"in state {s}"
+) -> None:
+    """Raise ValueError if a row of P is no distribution, saying where."""
     low, sums = chances.min(axis=1), chances.sum(axis=1)
     bad = np.flatnonzero((low < -_SUM) | (np.abs(sums - 1.0) > _SUM))
     if len(bad):
@@ -86,18 +83,10 @@ def _check_block(transition: AffineTransition, states: range, rows: Matrix, name
             )
 
 
-def check_gradients(reward: Reward, transition: Transition, policy: Vector, *, rtol: float) -> float:
-    """Compare gradients with central differences; see `ACMDP.check`."""
-    weights = np.random.default_rng(1).uniform(-1.0, 1.0, len(policy))
-    worst = _check("reward", reward.values, reward.gradients(policy), policy, rtol)
-    slopes = transition.pull(policy, weights)
-    other = _check("transition", lambda a: transition.matrix(a) @ weights, slopes, policy, rtol)
-    return max(worst, other)
-
-
-def _check(
+def _check_gradients(
     name: str, value: Callable[[Vector], Vector], slopes: Vector, policy: Vector, rtol: float
 ) -> float:
+    """Compare gradients with central differences; return the largest difference, see `ACMDP.check`."""
     found = np.empty_like(slopes)
     for j in range(policy.shape[1]):
         above, below = policy.copy(), policy.copy()
@@ -202,8 +191,12 @@ class ACMDP:
         subsets: Sequence[ArrayLike] | None = None,
     ) -> None:
         self.actions = actions if isinstance(actions, ActionSet) else ActionSet(as_atoms(actions, "actions"))
-        self.reward = _reward(reward)
-        self.transition = _transition(transition)
+        self.reward: Reward = _as_model(
+            reward, "gradients", lambda given: AffineReward(validate.matrix(given, "reward"))
+        )
+        self.transition: Transition = _as_model(
+            transition, "pull", lambda given: AffineTransition(validate.matrix(given, "transition", axes=3))
+        )
         self.gamma = validate.number(gamma, "gamma", low=0.0)
         validate.require(self.gamma < 1.0, "gamma", "in [0, 1)", gamma)
         self.start = validate.vector(start, "start")
@@ -287,9 +280,8 @@ class ACMDP:
 
     def random_ids(self, rng: np.random.Generator) -> Ids:
         """(S,) a random atom for every state, of its own set."""
-        if self.subsets is None:
-            return rng.integers(self.actions.n, size=self.states, dtype=np.int64)
-        return np.array([part.ids[rng.integers(len(part))] for part in self.subsets], np.int64)
+        actions = self.actions if self.subsets is None else self.actions.within(self.subsets)
+        return actions.take_random(self.states, rng)[1]
 
     def evaluate(self, policy: ArrayLike) -> Evaluation:
         """Evaluate a policy exactly: one linear system of S equations.
@@ -303,7 +295,7 @@ class ACMDP:
         """
         pi = self._actions(policy)
         chances, rewards = self.transition.matrix(pi), self.reward.values(pi)
-        check_rows(chances)
+        _check_distributions(chances)
         values = np.asarray(np.linalg.solve(np.eye(self.states) - self.gamma * chances, rewards), np.float64)
         residual = rewards + self.gamma * (chances @ values) - values
         size = float(np.abs(values).max()) + float(np.abs(rewards).max())
@@ -332,8 +324,13 @@ class ACMDP:
         Returns the largest difference, relative to the largest slope; raises ValueError,
         naming model, state and coordinate, if it exceeds `rtol`.
         """
-        tolerance = validate.number(rtol, "rtol", low=0.0)
-        return check_gradients(self.reward, self.transition, self._actions(policy), rtol=tolerance)
+        tolerance, pi = validate.number(rtol, "rtol", low=0.0), self._actions(policy)
+        weights = np.random.default_rng(1).uniform(-1.0, 1.0, len(pi))
+        found = {
+            "reward": (self.reward.values, self.reward.gradients(pi)),
+            "transition": (lambda a: self.transition.matrix(a) @ weights, self.transition.pull(pi, weights)),
+        }
+        return max(_check_gradients(name, *pair, pi, tolerance) for name, pair in found.items())
 
     def _actions(self, policy: ArrayLike) -> Vector:
         pi, shape = validate.matrix(policy, "policy"), (self.states, self.dim)
@@ -341,20 +338,9 @@ class ACMDP:
         return pi
 
 
-def _reward(value: Any) -> Reward:
-    """A model as it is, weights as an affine one."""
-    if isinstance(value, type) or not hasattr(value, "gradients"):
-        return AffineReward(validate.matrix(value, "reward"))
-    model: Reward = value
-    return model
-
-
-def _transition(value: Any) -> Transition:
-    """A model as it is, a tensor as an affine one."""
-    if isinstance(value, type) or not hasattr(value, "pull"):
-        return AffineTransition(table(value, "transition", 3))
-    model: Transition = value
-    return model
+def _as_model(value: Any, member: str, make: Callable[[Any], Any]) -> Any:
+    """Return a model, which has this member, as it is, and make one of numbers."""
+    return value if hasattr(value, member) and not isinstance(value, type) else make(value)
 
 
 def random_acmdp(

@@ -20,7 +20,7 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import Ids, Status, Vector
 from wolfhound.core.rounding import UNIT, is_rounding
 from wolfhound.data.atoms import fingerprint
-from wolfhound.policy.actions import ActionSet, Chosen, HullPoints, Subset, gather
+from wolfhound.policy.actions import ActionSet, Chosen, HullPoints
 from wolfhound.policy.tabular.acmdp import ACMDP, Evaluation
 from wolfhound.policy.tabular.result import TabularResult
 from wolfhound.policy.tabular.steps import PerState, PolicyMove, PolicyStep
@@ -102,22 +102,15 @@ class Shares:
         later[:, :-1] = np.cumprod(1.0 - shares[:, :0:-1], axis=1)[:, ::-1]
         shares *= later
         weights = np.concatenate([self._first.weights * shares[:, :1], shares[:, 1:]], axis=1)
-        return _merge(np.concatenate(columns, axis=1), weights)
-
-
-def _merge(ids: Ids, weights: Vector) -> tuple[Ids, Vector]:
-    """Each atom once per row, by decreasing weight; none of weight 0."""
-    rows = []
-    for mine, shares in zip(ids, weights, strict=True):
-        unique, place = np.unique(mine[shares > 0.0], return_inverse=True)
-        total = np.bincount(place, shares[shares > 0.0], minlength=len(unique))
-        order = np.argsort(-total, kind="stable")
-        rows.append((unique[order], total[order]))
-    wide = max(len(unique) for unique, _ in rows)
-    out, shares = np.full((len(rows), wide), -1, np.int64), np.zeros((len(rows), wide))
-    for s, (unique, total) in enumerate(rows):
-        out[s, : len(unique)], shares[s, : len(unique)] = unique, total
-    return out, shares
+        # Each atom once per state, none of weight 0.
+        ids, totals = np.full(weights.shape, -1, np.int64), np.zeros(weights.shape)
+        for s, (mine, share) in enumerate(zip(np.concatenate(columns, axis=1), weights, strict=True)):
+            unique, place = np.unique(mine[share > 0.0], return_inverse=True)
+            total = np.bincount(place, share[share > 0.0], minlength=len(unique))
+            order = np.argsort(-total, kind="stable")
+            ids[s, : len(unique)], totals[s, : len(unique)] = unique[order], total[order]
+        wide = int((ids >= 0).sum(axis=1).max())
+        return ids[:, :wide].copy(), totals[:, :wide].copy()
 
 
 def make_start(acmdp: ACMDP, start: HullPoints | ArrayLike | None, rng: np.random.Generator) -> Shares:
@@ -261,18 +254,9 @@ class PolicySearch:
         gradients = here.gradients[states]
         scores = np.einsum("ij,ij->i", gradients, here.policy[states])
         floors = scores + self.ratio * self.gaps_wanted[states] if self.insist else None
-        # States that are asked for together, and their actions.
-        every = np.arange(len(states))
-        batches: list[tuple[Ids, Subset | None]] = [(every, None)]
-        if self.acmdp.subsets is not None:
-            batches = [(every[i : i + 1], self.acmdp.subsets[s]) for i, s in enumerate(states)]
-        chosen = gather(
-            [
-                actions.argmax(gradients[at], thresholds=None if floors is None else floors[at], subset=part)
-                for at, part in batches
-            ],
-            [at for at, _ in batches],
-        )
+        if (parts := self.acmdp.subsets) is not None:
+            actions = actions.within([parts[s] for s in states])
+        chosen = actions.argmax(gradients, thresholds=floors)
         self.passes += chosen.passes
         self.scored += chosen.scored
         return chosen

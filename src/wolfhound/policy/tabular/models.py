@@ -16,16 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core.contracts import Vector
-from wolfhound.core.validate import (
-    flag,
-    function,
-    matrix,
-    number,
-    real_array,
-    require,
-    require_finite,
-    vector,
-)
+from wolfhound.core.validate import flag, function, matrix, number, require, vector
 
 
 class Reward(Protocol):
@@ -232,14 +223,6 @@ class SmoothReward:
 # ---------------------------------------------------------------- checks of all models
 
 
-def table(value: ArrayLike, name: str, ndim: int) -> Vector:
-    """Return finite float64 numbers with `ndim` axes."""
-    out = np.ascontiguousarray(real_array(value, name, ndim), np.float64)
-    require(out.size > 0, name, "non-empty", f"shape {out.shape}")
-    require_finite(out, name)
-    return out
-
-
 def longest(rows: Vector) -> float:
     """Largest norm of vectors along the last axis."""
     return float(np.sqrt(np.square(rows).sum(axis=-1)).max())
@@ -315,12 +298,12 @@ class AffineTransition(_Table):
     offset: Vector | None = None
 
     def __post_init__(self) -> None:
-        tensor = table(self.tensor, "tensor", 3)
+        tensor = matrix(self.tensor, "tensor", axes=3)
         states = len(tensor)
         require(tensor.shape[2] == states, "tensor", "an (S, d, S) array", f"shape {tensor.shape}")
         object.__setattr__(self, "tensor", tensor)
         if self.offset is not None:
-            offset = table(self.offset, "offset", 2)
+            offset = matrix(self.offset, "offset")
             square = offset.shape == (states, states)
             require(square, "offset", f"of shape {(states, states)}", f"shape {offset.shape}")
             object.__setattr__(self, "offset", offset)
@@ -367,7 +350,7 @@ class SoftmaxTransition(_Table):
     logits: Vector
 
     def __post_init__(self) -> None:
-        logits = table(self.logits, "logits", 3)
+        logits = matrix(self.logits, "logits", axes=3)
         require(logits.shape[0] == logits.shape[1], "logits", "an (S, S, d) array", f"shape {logits.shape}")
         object.__setattr__(self, "logits", logits)
 

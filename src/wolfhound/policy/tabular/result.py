@@ -128,6 +128,19 @@ class TabularResult(HasSummary):
 
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""
+        return Summary.of_run(
+            "TabularResult",
+            self.status,
+            fields=self._list_fields(),
+            tables=(self._list_states(),),
+            title="The best policy",
+            message=self.message,
+            caption=f"{self.method}, J {self.score:.4g}",
+            pictures=lambda: picture_trace(self.trace, goal=self.goal, names=("J", "upper bound")),
+            details=lambda: tell_trace(self.trace, self.fingerprint, self.seconds),
+        )
+
+    def _list_fields(self) -> tuple[Field, ...]:
         states, dim = self.policy.shape
         support = int((self.weights > 0.0).sum(axis=1).max())
         proved = f"{int(np.isfinite(self.bounds).sum()):,} of {states:,} states proved"
@@ -136,7 +149,7 @@ class TabularResult(HasSummary):
             root = norm(self.gaps)
             gaps = f"largest {self.gaps.max():.3g}, root of squares {root:.3g}"
         gap = finite_text(self.gap)
-        fields = (
+        return (
             Field("J", f"{self.score:.9g}", {"J": self.score}, ("J", f"{self.score:.6g}")),
             Field("upper", finite_text(self.upper, ".9g"), {"upper": self.upper}),
             Field(
@@ -162,17 +175,6 @@ class TabularResult(HasSummary):
                 tile=("states", f"{states:,}"),
             ),
             Field("of", f"{self.problem} by {self.method}", pick(self, "problem", "method")),
-        )
-        return Summary.of_run(
-            "TabularResult",
-            self.status,
-            fields=fields,
-            tables=(self._list_states(),),
-            title="The best policy",
-            message=self.message,
-            caption=f"{self.method}, J {self.score:.4g}",
-            pictures=lambda: picture_trace(self.trace, goal=self.goal, names=("J", "upper bound")),
-            details=lambda: tell_trace(self.trace, self.fingerprint, self.seconds),
         )
 
     def _list_states(self) -> Grid:

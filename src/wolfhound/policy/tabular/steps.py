@@ -255,13 +255,7 @@ class PolicyStep(Protocol):
 
 
 def short(gaps: Vector, curvature: Vector) -> Vector:
-    """``min(1, gap / curvature)``; 0 without a gap, 1 without curvature.
-
-    Examples
-    --------
-    >>> short(np.array([-1.0, 1.0, 1.0]), np.array([1.0, 0.0, 4.0]))
-    array([0.  , 1.  , 0.25])
-    """
+    """``min(1, gap / curvature)``; 0 without a gap, 1 without curvature."""
     gains = gaps > 0.0
     whole = gains & (gaps >= curvature)
     part = gains & ~whole
@@ -396,7 +390,10 @@ class Backtracking:
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L_k."""
         here = move.here
-        smoothness = 0.5 * estimate or _guess(move)
+        smoothness = 0.5 * estimate
+        if not smoothness:  # at first half of the states take whole steps
+            gains = (move.gaps > 0.0) & (move.squares > 0.0)
+            smoothness = float(np.median(move.gaps[gains] / move.squares[gains])) if gains.any() else 1.0
         slopes = acmdp.occupancy(here) * move.gaps
         for _ in range(_TRIALS):
             alphas = short(move.gaps, smoothness * move.squares)
@@ -413,12 +410,6 @@ class Backtracking:
         alphas, _ = self(acmdp, move, estimate)
         chance = np.minimum(0.5 * acmdp.start, self.share * acmdp.occupancy(move.here))
         return float(chance @ (alphas * move.gaps))
-
-
-def _guess(move: PolicyMove) -> float:
-    """A first L_k: half of the states would take whole steps."""
-    gains = (move.gaps > 0.0) & (move.squares > 0.0)
-    return float(np.median(move.gaps[gains] / move.squares[gains])) if gains.any() else 1.0
 
 
 def _find_smoothness(acmdp: ACMDP) -> float:
