@@ -21,6 +21,7 @@ from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weig
 from wolfhound.data.encoding import TableReport
 from wolfhound.data.tables import find_free
 from wolfhound.designs.criteria import describe_aliases, find_null_space, scale_root, scale_to_one
+from wolfhound.designs.exact import Harvest, Pool, choose_runs, refine
 from wolfhound.designs.factors import MODELS, MOST_ROWS, Column, ModelSpec, read_factors, show_settings
 from wolfhound.designs.proof import compare, enclose
 from wolfhound.show import plot
@@ -29,8 +30,6 @@ from wolfhound.solve.result import LISTED, describe_atoms, make_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from wolfhound.designs.exact import Harvest
 
 _NAMED = 5
 """Candidates, and terms, that a summary names."""
@@ -181,8 +180,6 @@ class Design(HasSummary):
         ExactDesign
             Its efficiency is proved, against designs of any weights.
         """
-        from wolfhound.designs.exact import Pool, choose_runs, refine  # noqa: PLC0415 - numba is slow to load
-
         runs = count(runs, "runs", low=1)
         self._check_runs(runs)
         weights = np.zeros(len(self.pool_ids))
