@@ -25,7 +25,18 @@ from wolfhound.designs.exact import Harvest, Pool, choose_runs, refine
 from wolfhound.designs.factors import MODELS, MOST_ROWS, Column, ModelSpec, read_factors, show_settings
 from wolfhound.designs.proof import compare, enclose
 from wolfhound.show import plot
-from wolfhound.show.markup import Bar, Cell, Details, Field, Grid, HasSummary, Picture, Summary, pick
+from wolfhound.show.markup import (
+    Bar,
+    Cell,
+    Details,
+    Field,
+    Grid,
+    HasSummary,
+    Picture,
+    RunResult,
+    Summary,
+    pick,
+)
 from wolfhound.solve.result import LISTED, describe_atoms, make_frame
 
 if TYPE_CHECKING:
@@ -47,7 +58,7 @@ _STYLES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Design(HasSummary):
+class Design(RunResult):
     """The best weights of the candidates, with a proved efficiency.
 
     Attributes
@@ -116,11 +127,6 @@ class Design(HasSummary):
     given_table: TableReport | None = None
     terms_of: Callable[[Matrix], Matrix] | None = None
     harvest: Harvest | None = None
-
-    @property
-    def success(self) -> bool:
-        """Whether the wanted efficiency is proved, or all that rounding allows."""
-        return self.status.success
 
     @property
     def message(self) -> str:

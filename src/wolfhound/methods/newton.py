@@ -329,15 +329,10 @@ class NearAtoms:
     With `care`, so many times more atoms are near.
     """
 
-    def __init__(self, pool: AtomPool, point: Point, *, care: int) -> None:
+    def __init__(self, pool: AtomPool, *, care: int) -> None:
         self._pool, self._care = pool, care
-        self._scores, self._scored = np.empty(0), point
         self.positions, self.rows = np.empty(0, np.int64), pool.rows[:0]
         self._worn, self.turns = 0.0, 0
-
-    def forget(self) -> None:
-        """Forget all scores: the pool's positions changed."""
-        self._scores = self._scores[:0]
 
     def find_twins(self, active: Ints) -> Ints:
         """Return as which of the active atoms each near atom is active, or -1."""
@@ -359,11 +354,7 @@ class NearAtoms:
             violation = here - rescore(self.rows, grad)
             if violation.max() >= max(self._worn, tol):
                 return violation, False
-        # A pass only adds atoms: the others were scored at this point before.
-        known = self._scores if self._scored is point else self._scores[:0]
-        fresh = rescore(self._pool.rows[len(known) :], grad)
-        self._scores, self._scored = np.concatenate([known, fresh]), point
-        violation = here - self._scores
+        violation = here - rescore(self._pool.rows, grad)
         best, size = max(self._care * NEAR, active), len(violation)
         if size <= 2 * max(best + SPREAD, self._care * (NEAR + SPREAD)):
             self.positions, self.rows = np.arange(size), self._pool.rows
@@ -396,7 +387,7 @@ class NewtonInner:
         lifts = objective.lift(pool.rows[:1]) is not None
         self._space: Space = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
         lifted = self._space.lift(point.x[None])
-        self._near = NearAtoms(pool, point, care=1 if self._space.diagonal else CAREFUL)
+        self._near = NearAtoms(pool, care=1 if self._space.diagonal else CAREFUL)
         self._corral = Corral(min(len(point.x), lifted.shape[1], most) + 2 + BLOCK, 1.0)
         # Several atoms start as one virtual atom: the first models choose among the pool.
         single = len(positions) == 1
@@ -433,7 +424,6 @@ class NewtonInner:
         self._active[real] = where[self._active[real]]
         if self._virtual is not None:
             self._virtual = where[self._virtual[0]], self._virtual[1]
-        self._near.forget()
 
     def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
         """Move until f <= stop, the pool's gap < tol, or work > budget; yield how many atoms joined."""
