@@ -16,6 +16,7 @@ from scipy.linalg import qr
 
 from wolfhound.core.contracts import Ids, Ints, Vector
 from wolfhound.core.validate import count, require
+from wolfhound.designs.criteria import find_null_space
 from wolfhound.designs.proof import invert
 
 _ROUNDS = 40
@@ -95,7 +96,7 @@ def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None
     counts[support] = apportion(weights[support], runs)
     fixed = given.T @ given
     if not _is_regular(rows, counts, fixed):
-        counts = _begin_regular(rows, weights, runs, fixed)
+        counts = _begin_regular(rows, weights, runs, given)
     best = exchange_runs(rows, counts, root=root, fixed=fixed)
     value = _evaluate(rows, best, root, fixed)
     for seed in range(_STARTS if runs <= _FEW else 0):
@@ -229,15 +230,12 @@ def _is_regular(rows: Vector, counts: Ints, fixed: Vector) -> bool:
     return bool(np.linalg.cond(_inform(rows, counts, fixed)) < 1e12)
 
 
-def _begin_regular(rows: Vector, weights: Vector, runs: int, fixed: Vector) -> Ints:
-    """Rows that span all terms first, by pivots; then by weight."""
-    values, vectors = np.linalg.eigh(fixed)
-    known = vectors[:, values > 1e-10 * max(float(values.max()), 1e-300)]
+def _begin_regular(rows: Vector, weights: Vector, runs: int, given: Vector) -> Ints:
+    """Rows that span what the given runs do not first, by pivots; then by weight."""
+    missing = find_null_space(given)
     scaled = rows * np.sqrt(weights + 1e-3 * weights.max())[:, None]
-    rest = scaled - (scaled @ known) @ known.T
-    order = qr(rest.T, mode="r", pivoting=True)[1]
+    basis = qr((scaled @ missing).T, mode="r", pivoting=True)[1][: min(runs, missing.shape[1])]
     counts = np.zeros(len(rows), np.int64)
-    basis = order[: min(runs, rows.shape[1] - known.shape[1])]
     counts[basis] = 1
     counts[np.argsort(-weights, kind="stable")[: runs - len(basis)]] += 1
     counts[int(weights.argmax())] += runs - int(counts.sum())

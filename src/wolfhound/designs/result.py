@@ -221,7 +221,7 @@ class Design(RunResult):
     def _check_runs(self, runs: int) -> None:
         """Refuse other runs than were planned, and too few: say what these could not tell apart."""
         d, g = len(self.terms), len(self.given)
-        have = d - find_null_space(self.given).shape[1] if g else 0
+        have = d - find_null_space(self.given).shape[1]
         if runs + have < d:
             few = find_null_space(np.concatenate([self.pool_rows[: min(runs, self.support)], self.given]))
             left = f"{runs}, which leaves {describe_aliases(few, self.terms)}"
