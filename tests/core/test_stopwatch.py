@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from wolfhound.core import stopwatch
-from wolfhound.core.stopwatch import Stopwatch
+from wolfhound.core import progress
+from wolfhound.core.progress import Stopwatch
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(stopwatch, "time", found)
+    monkeypatch.setattr(progress, "time", found)
     return found
 
 
@@ -43,11 +43,11 @@ def test_what_overlaps_counts_once(clock: Clock) -> None:
 def test_solving_stands_still_while_kernels_are_compiled(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopwatch, "COMPILING", Stopwatch())
+    monkeypatch.setattr(progress, "COMPILING", Stopwatch())
     clock.now = 1.0
-    stopwatch.COMPILING.start()
+    progress.COMPILING.start()
     clock.now = 4.0
-    assert stopwatch.time_solving(0.0) == 1.0
-    stopwatch.COMPILING.stop()
+    assert progress.time_solving(0.0) == 1.0
+    progress.COMPILING.stop()
     clock.now = 6.0
-    assert stopwatch.time_solving(0.0) == 3.0
+    assert progress.time_solving(0.0) == 3.0

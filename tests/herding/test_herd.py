@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfhound import FileAtoms, LineSearch, OpenLoop, Scan, Status, get_threads, set_threads
-from wolfhound.core import stopwatch
+from wolfhound.core import progress
 from wolfhound.core.contracts import Matrix, Progress
 from wolfhound.herding import (
     Gaussian,
@@ -266,9 +266,9 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    for module in (driver, session, stopwatch, importlib.import_module("wolfhound.herding.herd")):
+    for module in (driver, session, progress, importlib.import_module("wolfhound.herding.herd")):
         monkeypatch.setattr(module, "time", made)
-    monkeypatch.setattr(stopwatch, "COMPILING", stopwatch.Stopwatch())  # it ran by another clock
+    monkeypatch.setattr(progress, "COMPILING", progress.Stopwatch())  # it ran by another clock
     return made
 
 

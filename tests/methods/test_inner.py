@@ -181,7 +181,7 @@ def priced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("loss", [mixture, partial(logistic, m=20)])
-def test_only_new_atoms_are_scored_after_a_pass(
+def test_the_whole_pool_is_priced_first_and_last(
     loss: Callable[[Matrix], Objective], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = locations(np.random.default_rng(1).uniform(-6.0, 8.0, 4000))
@@ -195,7 +195,7 @@ def test_only_new_atoms_are_scored_after_a_pass(
     pool.add(np.arange(3000, 4000), rows, np.arange(3000, 4000))
     sizes.clear()
     sum(inner.improve(stop=-math.inf, tol=1e-6, budget=math.inf))
-    assert sizes[0] == 1000
+    assert (sizes[0], sizes[-1]) == (4000, 4000)
     assert pool_gap(objective, pool, inner) <= 1.01e-6
     inner.renumber(pool.keep(np.union1d(inner.positions, np.arange(2500))))
     sizes.clear()

@@ -41,7 +41,6 @@ def test_conjugate_steps_teach_the_hessian(large: int, monkeypatch: pytest.Monke
     rows = np.random.default_rng(2).standard_normal((4, 6))
     np.testing.assert_allclose(secant.bend(rows), rows @ hessian, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(secant.bend(rows[0]), rows[0] @ hessian, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(secant.gram(rows), rows @ hessian @ rows.T, rtol=1e-8, atol=1e-8)
 
 
 def test_a_sum_of_updates_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ from wolfhound import (
     Vanilla,
     minimize,
 )
-from wolfhound.core import stopwatch
+from wolfhound.core import progress
 from wolfhound.core.contracts import (
     Atoms,
     Hits,
@@ -188,7 +188,7 @@ class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(stopwatch, "COMPILING", stopwatch.Stopwatch())
+        monkeypatch.setattr(progress, "COMPILING", progress.Stopwatch())
 
 
 @pytest.fixture

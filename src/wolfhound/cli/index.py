@@ -19,8 +19,7 @@ from wolfhound.cli import _output as output
 from wolfhound.cli._app import Command, Commands
 from wolfhound.cli._options import option
 from wolfhound.core.contracts import Atoms, Hits, Ids, Oracle, Vector
-from wolfhound.core.progress import read_count, read_rows, show_progress
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import read_count, read_rows, show_progress, time_solving
 from wolfhound.core.text import bytes_text, passes_text, seconds_text
 from wolfhound.core.validate import memory, require
 from wolfhound.data import store

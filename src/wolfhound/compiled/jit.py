@@ -31,7 +31,7 @@ from numba import extending
 from numba.core import caching, config, event, serialize
 from numba.core.compiler import CompileResult
 
-from wolfhound.core.stopwatch import COMPILING
+from wolfhound.core.progress import COMPILING
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -44,25 +44,32 @@ def identify(value: Any) -> str:
 def _parts(value: Any) -> Iterator[bytes]:
     """What a value is made of: its kind first."""
     yield _name(type(value)).encode()
-    if value is None or isinstance(value, _PLAIN):
-        yield repr(value).encode()
+    inside = _open(value)
+    if inside is not None:
+        yield str(len(inside)).encode()
+        for part in inside:
+            yield from _parts(part)
     elif isinstance(value, np.ndarray):
         yield f"{value.dtype.str} {value.shape}".encode()
         yield repr(value.tolist()).encode() if value.dtype.hasobject else value.tobytes()
-    elif isinstance(value, np.random.Generator):
-        yield from _parts(value.bit_generator.state)
-    elif isinstance(value, functools.partial):
-        yield from _parts((value.func, value.args, value.keywords))
-    elif isinstance(value, Mapping):
-        yield from _parts([list(value), list(value.values())])
-    elif isinstance(value, (list, tuple)):
-        yield str(len(value)).encode()
-        for part in value:
-            yield from _parts(part)
-    elif is_dataclass(value) and not isinstance(value, type):
-        yield from _parts({name: getattr(value, name) for name in _public(value)})
+    elif value is None or isinstance(value, _PLAIN):
+        yield repr(value).encode()
     elif callable(value):
         yield _name(value).encode()
+
+
+def _open(value: Any) -> Sequence[Any] | None:
+    """The values that a value is made of, if it is made of others."""
+    if isinstance(value, np.random.Generator):
+        return (value.bit_generator.state,)
+    if isinstance(value, functools.partial):
+        return value.func, value.args, value.keywords
+    if isinstance(value, Mapping):
+        return *value, *value.values()
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in fields(value) if not field.name.startswith("_")]
+        return *names, *(getattr(value, name) for name in names)
+    return value if isinstance(value, (list, tuple)) else None
 
 
 def is_known(value: Any) -> bool:
@@ -75,20 +82,13 @@ def is_known(value: Any) -> bool:
     >>> is_known(SquaredDistance([1.0, 2.0])), is_known(mine)
     (True, False)
     """
-    if isinstance(value, np.ndarray):
-        return not value.dtype.hasobject
-    if isinstance(value, Mapping):
-        return all(map(is_known, value.values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(is_known, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        ours = type(value).__module__.partition(".")[0] == "wolfhound"
-        return ours and all(is_known(getattr(value, name)) for name in _public(value))
-    return value is None or isinstance(value, (*_PLAIN, np.random.Generator))
-
-
-def _public(value: Any) -> list[str]:
-    return [field.name for field in fields(value) if not field.name.startswith("_")]
+    if is_dataclass(value) and type(value).__module__.partition(".")[0] != "wolfhound":
+        return False
+    inside = _open(value)
+    if inside is not None:
+        return all(map(is_known, inside))
+    plain = isinstance(value, np.ndarray) and not value.dtype.hasobject
+    return plain or value is None or isinstance(value, _PLAIN)
 
 
 def _name(value: Any) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -18,12 +18,7 @@ def seconds_text(seconds: float) -> str:
     >>> [seconds_text(s) for s in (0.0, 2.7e-4, 0.0123, 1.34, 86400.0)]
     ['-', '270 us', '12 ms', '1.3 s', '24 h']
     """
-    if seconds == 0.0:
-        return "-"
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{_digits(seconds / size)} {unit}"
-    return f"{_digits(seconds / 1e-6)} us"
+    return _in_units(seconds, {"h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6})
 
 
 def bytes_text(nbytes: float) -> str:
@@ -34,16 +29,15 @@ def bytes_text(nbytes: float) -> str:
     >>> [bytes_text(b) for b in (0, 900, 136e6)]
     ['-', '900 B', '136 MB']
     """
-    if nbytes == 0:
+    return _in_units(nbytes, {"TB": 1e12, "GB": 1e9, "MB": 1e6, "kB": 1e3, "B": 1.0})
+
+
+def _in_units(number: float, units: Mapping[str, float]) -> str:
+    """A number in the first unit that it reaches, or in the last, to two digits."""
+    if number == 0.0:
         return "-"
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if nbytes >= size:
-            return f"{_digits(nbytes / size)} {unit}"
-    return f"{nbytes:.0f} B"
-
-
-def _digits(value: float) -> str:
-    return f"{value:.1f}" if value < 9.95 else f"{value:,.0f}"
+    unit, size = next((each for each in units.items() if number >= each[1]), [*units.items()][-1])
+    return f"{number / size:.1f} {unit}" if number < 9.95 * size else f"{number / size:,.0f} {unit}"
 
 
 def count_text(number: float) -> str:

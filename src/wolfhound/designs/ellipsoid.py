@@ -12,8 +12,8 @@ import numpy as np
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.core.progress import time_solving
 from wolfhound.core.rounding import TINY, UNIT, gamma, is_rounding, length
-from wolfhound.core.stopwatch import time_solving
 from wolfhound.core.text import seconds_text
 from wolfhound.data.atoms import as_atoms
 from wolfhound.designs.criteria import AliasedTerms, list_aliases, scale_to_one
@@ -22,7 +22,7 @@ from wolfhound.designs.factors import map_terms, measure_ranges
 from wolfhound.designs.proof import WIDE, Between, enclose, enclose_log_det, excuse, invert
 from wolfhound.designs.result import Design
 from wolfhound.oracles.forms import FormScan, survey
-from wolfhound.show.markup import Field, HasSummary, Summary, list_weights, pick
+from wolfhound.show.markup import Field, RunResult, Summary, list_weights, pick
 from wolfhound.solve.result import LISTED
 
 _LARGEST = 1e70
@@ -33,7 +33,7 @@ _NARROWEST = 1e-90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Ellipsoid(HasSummary):
+class Ellipsoid(RunResult):
     """All x with (x - centre)' matrix (x - centre) <= 1.
 
     Attributes
@@ -58,11 +58,6 @@ class Ellipsoid(HasSummary):
     passes: float
     status: Status
     seconds: float
-
-    @property
-    def success(self) -> bool:
-        """Whether the wanted ratio is proved, or all that rounding allows."""
-        return self.status.success
 
     @property
     def log_volume(self) -> float:

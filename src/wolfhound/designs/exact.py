@@ -1,7 +1,7 @@
 """Whole numbers of runs: efficient apportionment, then exchange of single runs, from several starts.
 
-An exchange is Fedorov's: the run that, for another of the pool, raises the determinant or lowers the trace
-most. The moves are compiled, on the inverse of the information of all runs, counted in runs.
+An exchange is Fedorov's: a run of one candidate goes to the one of the pool for which the determinant rises,
+or the trace falls, most.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from wolfhound.compiled.jit import fast_kernel, kernel
 from wolfhound.core.contracts import Ids, Ints, Vector
 from wolfhound.core.validate import count, require
+from wolfhound.designs.criteria import find_null_space
 from wolfhound.designs.proof import invert
 
 _ROUNDS = 40
@@ -96,7 +96,7 @@ def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None
     counts[support] = apportion(weights[support], runs)
     fixed = given.T @ given
     if not _is_regular(rows, counts, fixed):
-        counts = _begin_regular(rows, weights, runs, fixed)
+        counts = _begin_regular(rows, weights, runs, given)
     best = exchange_runs(rows, counts, root=root, fixed=fixed)
     value = _evaluate(rows, best, root, fixed)
     for seed in range(_STARTS if runs <= _FEW else 0):
@@ -111,16 +111,69 @@ def choose_runs(rows: Vector, weights: Vector, runs: int, *, root: Vector | None
 
 def exchange_runs(rows: Vector, counts: Ints, *, root: Vector | None, fixed: Vector) -> Ints:
     """Exchange single runs within a pool until none gains."""
-    rows, counts = np.ascontiguousarray(rows), counts.copy()
-    c = np.empty((rows.shape[1], 0)) if root is None else np.ascontiguousarray(root)
+    counts = counts.copy()
+    c = np.empty((rows.shape[1], 0)) if root is None else root
     for _ in range(_ROUNDS):
         inverse = invert(_inform(rows, counts, fixed))
         if inverse is None:
             break
         least = _LEAST if root is None else _LEAST * float(np.sum(c * (inverse @ c)))
-        if not exchange(Exchange(rows, np.ascontiguousarray(inverse), c, counts), least):
+        if not Exchange(rows, inverse, c).make_round(counts, least):
             break
     return counts
+
+
+class Exchange:
+    """What every candidate of a pool would say, beside the (d, d) inverse of the information of all runs.
+
+    The (d, c) root has width 0 for the determinant.
+    """
+
+    def __init__(self, rows: Vector, inverse: Vector, root: Vector) -> None:
+        self._rows, self._inverse, self._root = rows, inverse.copy(), root
+        lifted = rows @ inverse
+        self._own = np.einsum("ij,ij->i", lifted, rows)  # x'M^-1 x
+        self._far = lifted @ root  # x'M^-1 C
+        self._size = np.einsum("ij,ij->i", self._far, self._far)
+
+    def make_round(self, counts: Ints, least: float) -> bool:
+        """Make the exchanges that gain more than this, the best of each candidate; whether there were any."""
+        found = False
+        for i in range(len(counts)):
+            while counts[i] > 0:
+                gain = self._gains(i)
+                best = int(gain.argmax())
+                if not gain[best] > least:
+                    break
+                self._turn(best, 1.0)
+                self._turn(i, -1.0)
+                counts[i] -= 1
+                counts[best] += 1
+                found = True
+        return found
+
+    def _gains(self, i: int) -> Vector:
+        """By how much the determinant grows, relatively, or the trace falls, if a run of i goes to each."""
+        own, far, size = self._own, self._far, self._size
+        cross = self._rows @ (self._inverse @ self._rows[i])
+        det = (1.0 + own) * (1.0 - own[i]) + cross * cross
+        gain = det - 1.0
+        if far.shape[1]:
+            gain = size * (1.0 - own[i]) + 2.0 * (far @ far[i]) * cross - size[i] * (1.0 + own)
+            gain = np.where(det > 1e-9, gain, -np.inf) / np.maximum(det, 1e-9)
+        gain[i] = -np.inf
+        return np.asarray(gain)
+
+    def _turn(self, k: int, sign: float) -> None:
+        """Count one run more (sign 1) or less (-1) of candidate k."""
+        lifted = self._inverse @ self._rows[k]
+        parts = self._rows @ lifted
+        factor = sign / (1.0 + sign * float(parts[k]))
+        self._inverse -= np.outer(factor * lifted, lifted)
+        self._own -= factor * parts * parts
+        if self._far.shape[1]:
+            self._far -= np.outer(parts, factor * (lifted @ self._root))
+            self._size = np.einsum("ij,ij->i", self._far, self._far)
 
 
 def refine(
@@ -177,158 +230,13 @@ def _is_regular(rows: Vector, counts: Ints, fixed: Vector) -> bool:
     return bool(np.linalg.cond(_inform(rows, counts, fixed)) < 1e12)
 
 
-def _begin_regular(rows: Vector, weights: Vector, runs: int, fixed: Vector) -> Ints:
-    """Rows that span all terms first, by pivots; then by weight."""
-    values, vectors = np.linalg.eigh(fixed)
-    known = vectors[:, values > 1e-10 * max(float(values.max()), 1e-300)]
+def _begin_regular(rows: Vector, weights: Vector, runs: int, given: Vector) -> Ints:
+    """Rows that span what the given runs do not first, by pivots; then by weight."""
+    missing = find_null_space(given)
     scaled = rows * np.sqrt(weights + 1e-3 * weights.max())[:, None]
-    rest = scaled - (scaled @ known) @ known.T
-    order = qr(rest.T, mode="r", pivoting=True)[1]
+    basis = qr((scaled @ missing).T, mode="r", pivoting=True)[1][: min(runs, missing.shape[1])]
     counts = np.zeros(len(rows), np.int64)
-    basis = order[: min(runs, rows.shape[1] - known.shape[1])]
     counts[basis] = 1
-    for place in np.argsort(-weights, kind="stable"):
-        if counts.sum() == runs:
-            break
-        counts[place] += 1
+    counts[np.argsort(-weights, kind="stable")[: runs - len(basis)]] += 1
     counts[int(weights.argmax())] += runs - int(counts.sum())
     return counts
-
-
-# ---------------------------------------------------------------- compiled exchange
-
-
-class Exchange(NamedTuple):
-    """What the exchange works on; `counts` and `inverse` are changed."""
-
-    rows: Vector  # (r, d) candidates
-    inverse: Vector  # (d, d) of the information of all runs, counted in runs
-    root: Vector  # (d, c) C of trace C'M^-1 C; of width 0 for the determinant
-    counts: Ints  # (r,) runs of each candidate
-
-
-@fast_kernel
-def _times(rows: Vector, vector: Vector, out: Vector) -> None:
-    """Write <row, vector> of every row."""
-    for i in range(rows.shape[0]):
-        total = 0.0
-        for j in range(rows.shape[1]):
-            total += rows[i, j] * vector[j]
-        out[i] = total
-
-
-@kernel
-def _gain(pair: tuple[float, float, float], far: tuple[float, float, float], trace: bool) -> float:
-    """By how much the determinant grows, relatively, or the trace falls, if x_j takes the place of x_i.
-
-    `pair` are x'M^-1 x of i, j and both, `far` the same of M^-1 CC' M^-1.
-    """
-    di, dj, dij = pair
-    det = (1.0 + dj) * (1.0 - di) + dij * dij
-    if not det > 1e-9:
-        return -np.inf
-    if not trace:
-        return det - 1.0
-    fi, fj, fij = far
-    return (fj * (1.0 - di) + 2.0 * fij * dij - fi * (1.0 + dj)) / det
-
-
-class Prices(NamedTuple):
-    """x'M^-1 x of every candidate, and with the one that may leave; `far` the same of M^-1 CC' M^-1."""
-
-    own: Vector
-    cross: Vector
-    far_own: Vector
-    far_cross: Vector
-
-
-@kernel
-def _turn(state: Exchange, sign: float, vector: Vector, own: Vector) -> None:
-    """Update the inverse, and x'M^-1 x of all, for one run more (sign 1) or less (-1)."""
-    inverse = state.inverse
-    d = inverse.shape[0]
-    lifted = np.empty(d)
-    _times(inverse, vector, lifted)
-    size = 0.0
-    for j in range(d):
-        size += lifted[j] * vector[j]
-    factor = sign / (1.0 + sign * size)
-    for i in range(d):
-        for j in range(d):
-            inverse[i, j] -= factor * lifted[i] * lifted[j]
-    parts = np.empty(own.shape[0])
-    _times(state.rows, lifted, parts)
-    for k in range(own.shape[0]):
-        own[k] -= factor * parts[k] * parts[k]
-
-
-@kernel
-def _pull(root: Vector, lifted: Vector, pulled: Vector) -> float:
-    """Write C'v and return its squared norm."""
-    square = 0.0
-    for c in range(root.shape[1]):
-        total = 0.0
-        for j in range(root.shape[0]):
-            total += root[j, c] * lifted[j]
-        pulled[c] = total
-        square += total * total
-    return square
-
-
-@kernel
-def _price(state: Exchange, prices: Prices, alone: bool) -> None:
-    """Fill in what belongs to one candidate alone."""
-    rows, inverse, root, _ = state
-    lifted, pulled = np.empty(rows.shape[1]), np.empty(root.shape[1])
-    for k in range(rows.shape[0]):
-        _times(inverse, rows[k], lifted)
-        if alone:
-            total = 0.0
-            for j in range(rows.shape[1]):
-                total += lifted[j] * rows[k, j]
-            prices.own[k] = total
-        prices.far_own[k] = _pull(root, lifted, pulled)
-
-
-@kernel
-def _cross(state: Exchange, prices: Prices, i: int) -> None:
-    """Fill in what belongs to each candidate and to i."""
-    rows, inverse, root, _ = state
-    lifted, pulled = np.empty(rows.shape[1]), np.empty(root.shape[1])
-    _times(inverse, rows[i], lifted)
-    _times(rows, lifted, prices.cross)
-    if root.shape[1] > 0:
-        _pull(root, lifted, pulled)
-        back = np.empty(rows.shape[1])
-        _times(root, pulled, back)
-        _times(inverse, back, lifted)
-        _times(rows, lifted, prices.far_cross)
-
-
-@kernel
-def exchange(state: Exchange, least: float) -> int:
-    """One round: the best exchanges of the runs of every candidate; return how many were made."""
-    rows, _, root, counts = state
-    n, trace, moves = rows.shape[0], root.shape[1] > 0, 0
-    prices = Prices(np.empty(n), np.empty(n), np.zeros(n), np.zeros(n))
-    _price(state, prices, True)
-    for i in range(n):
-        while counts[i] > 0:
-            _cross(state, prices, i)
-            best, where = least, -1
-            for k in range(n):
-                pair = (prices.own[i], prices.own[k], prices.cross[k])
-                far = (prices.far_own[i], prices.far_own[k], prices.far_cross[k])
-                gain = _gain(pair, far, trace)
-                if k != i and gain > best:
-                    best, where = gain, k
-            if where < 0:
-                break
-            _turn(state, 1.0, rows[where], prices.own)
-            _turn(state, -1.0, rows[i], prices.own)
-            counts[i] -= 1
-            counts[where] += 1
-            moves += 1
-            if trace:
-                _price(state, prices, False)
-    return moves

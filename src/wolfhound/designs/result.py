@@ -21,16 +21,26 @@ from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weig
 from wolfhound.data.encoding import TableReport
 from wolfhound.data.tables import find_free
 from wolfhound.designs.criteria import describe_aliases, find_null_space, scale_root, scale_to_one
+from wolfhound.designs.exact import Harvest, Pool, choose_runs, refine
 from wolfhound.designs.factors import MODELS, MOST_ROWS, Column, ModelSpec, read_factors, show_settings
 from wolfhound.designs.proof import compare, enclose
 from wolfhound.show import plot
-from wolfhound.show.markup import Bar, Cell, Details, Field, Grid, HasSummary, Picture, Summary, pick
+from wolfhound.show.markup import (
+    Bar,
+    Cell,
+    Details,
+    Field,
+    Grid,
+    HasSummary,
+    Picture,
+    RunResult,
+    Summary,
+    pick,
+)
 from wolfhound.solve.result import LISTED, describe_atoms, make_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from wolfhound.designs.exact import Harvest
 
 _NAMED = 5
 """Candidates, and terms, that a summary names."""
@@ -48,7 +58,7 @@ _STYLES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Design(HasSummary):
+class Design(RunResult):
     """The best weights of the candidates, with a proved efficiency.
 
     Attributes
@@ -119,11 +129,6 @@ class Design(HasSummary):
     harvest: Harvest | None = None
 
     @property
-    def success(self) -> bool:
-        """Whether the wanted efficiency is proved, or all that rounding allows."""
-        return self.status.success
-
-    @property
     def message(self) -> str:
         """Why it ended."""
         return self.status.value
@@ -181,8 +186,6 @@ class Design(HasSummary):
         ExactDesign
             Its efficiency is proved, against designs of any weights.
         """
-        from wolfhound.designs.exact import Pool, choose_runs, refine  # noqa: PLC0415 - numba is slow to load
-
         runs = count(runs, "runs", low=1)
         self._check_runs(runs)
         weights = np.zeros(len(self.pool_ids))
@@ -218,7 +221,7 @@ class Design(HasSummary):
     def _check_runs(self, runs: int) -> None:
         """Refuse other runs than were planned, and too few: say what these could not tell apart."""
         d, g = len(self.terms), len(self.given)
-        have = d - find_null_space(self.given).shape[1] if g else 0
+        have = d - find_null_space(self.given).shape[1]
         if runs + have < d:
             few = find_null_space(np.concatenate([self.pool_rows[: min(runs, self.support)], self.given]))
             left = f"{runs}, which leaves {describe_aliases(few, self.terms)}"

@@ -35,7 +35,7 @@ from wolfhound.core.contracts import (
     StepSize,
     Vector,
 )
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import time_solving
 from wolfhound.data.atoms import MappedAtoms, as_atoms, finite_rows
 from wolfhound.herding.features import Features, Identity, feature_mean
 from wolfhound.herding.greedy import refuse_nothing

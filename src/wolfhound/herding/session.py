@@ -24,8 +24,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.compiled import corral
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Progress, Status, Vector
-from wolfhound.core.progress import Cut, on_progress, report_rows
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import Cut, on_progress, report_rows, time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import count, flag, function, ids, require
 from wolfhound.data import store

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import AtomsLike, Objective, Oracle, Status
-from wolfhound.core.progress import Job, Reading, show_progress
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import Job, Reading, show_progress, time_solving
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import count, path, require
 from wolfhound.data import store

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Objective, Oracle
-from wolfhound.core.progress import show_progress
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import show_progress, time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import ConcatAtoms, Fingerprint, draw_some, fingerprint, finite_rows
 from wolfhound.data.encoding import TableAtoms

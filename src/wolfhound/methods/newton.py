@@ -1,14 +1,12 @@
 """Fully corrective moves over the pool for smooth f: Newton models on a simplex.
 
 At x the model is f's second-order expansion over the active atoms and promising
-ones of the pool, a simplex quadratic program: over the hottest, each lifted once,
-or over many where a lift costs nothing. After a short step the old point stays
+ones of the pool, a simplex quadratic program. After a short step the old point stays
 as one virtual atom, which keeps its weights.
 
 First the spaces in which f is expanded: `Curved`, by f's own curvature, or `Secant`, by that which
-the gradients seen so far suggest. Then the models over some atoms: `Hot` has the whole Gram matrix of a few
-lifted atoms; `Near` prices many by the model's gradient, and the curvature meets only those that join.
-Labels count the active atoms, then others. Last `NewtonInner`, which moves.
+the gradients seen so far suggest. Then the `Model` over some atoms, which are priced by its gradient:
+only those that join are lifted. Last `NewtonInner`, which moves.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -20,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from wolfhound.compiled.corral import BLOCK, Corral, Dense, correct, most_violated
+from wolfhound.compiled.corral import BLOCK, Corral, correct, most_violated
 from wolfhound.core.contracts import Ints, Line, Matrix, Objective, Point, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import UNIT, norm
@@ -30,8 +28,8 @@ from wolfhound.oracles.asking import rescore
 
 # ---------------------------------------------------------------- where f is expanded
 
-SMALL = 128
-"""Up to this d a Hessian matrix costs less than the lifts and the Gram matrix of a model."""
+SMALL = 256
+"""Up to this d a Hessian matrix costs less than the lifts of a model, and their products."""
 
 TALL = 8
 """It is made where the lift has at least so many times d numbers."""
@@ -59,8 +57,8 @@ class Curved:
     """The space in which f is expanded, and its curvature there.
 
     The lifted space, where the curvature is diagonal; or that of the atoms, with a Hessian matrix, where d
-    is small and the lift long. `diagonal`: the lift is the identity, curvature costs nothing; `cheap`:
-    entering the space does not; `patience`: pricings of all in a row that need not lower the gap much.
+    is small and the lift long. `diagonal`: the lift is the identity, curvature costs nothing; `patience`:
+    pricings of all in a row that need not lower the gap much.
     """
 
     patience = 6
@@ -74,7 +72,6 @@ class Curved:
         if d <= SMALL and TALL * d <= lifted.shape[1] <= LARGEST // d:
             self._design = lift_rows(objective, np.eye(d))
             self._root = np.empty_like(self._design)
-        self.cheap = self.diagonal or self._design is not None
 
     def lift(self, rows: Matrix) -> Vector:
         """(r, p) float64 rows in the space."""
@@ -93,10 +90,13 @@ class Curved:
         """(r, p) or (p,) products of the Hessian with rows of the space."""
         return rows * self._curvature if self._design is None else np.asarray(rows @ self._hessian)
 
-    def gram(self, rows: Vector) -> Vector:
-        """(r, r) products of rows of the lifted space, exactly symmetric."""
-        scaled = rows * np.sqrt(self._curvature)
-        return np.asarray(scaled @ scaled.T)
+    def slope(self, point: Point) -> Vector:
+        """(p,) derivative of f in the space."""
+        return self._objective.slope(point) if self._design is None else point.grad
+
+    def pull(self, slope: Vector) -> Vector:
+        """(d,) gradient of a derivative in the space."""
+        return self._objective.pull(slope) if self._design is None else slope
 
     def change(self, point: Point, move: Vector) -> float:
         """Curvature along a move at another point, as a share of the present."""
@@ -113,7 +113,6 @@ class Secant:
     """
 
     diagonal = False
-    cheap = True
     patience = 40
 
     def __init__(self, point: Point, pool: Matrix) -> None:
@@ -191,9 +190,13 @@ class Secant:
             out += (rows @ plus.T) @ plus - (rows @ minus.T) @ minus
         return np.asarray(out)
 
-    def gram(self, rows: Vector) -> Vector:
-        """(r, r) products of rows."""
-        return np.asarray(self.bend(rows) @ rows.T)
+    def slope(self, point: Point) -> Vector:
+        """(d,) gradient of f."""
+        return point.grad
+
+    def pull(self, slope: Vector) -> Vector:
+        """(d,) itself: the space is that of the atoms."""
+        return slope
 
     def change(self, point: Point, move: Vector) -> float:
         """Inf: every step teaches something."""
@@ -203,93 +206,42 @@ class Secant:
 Space: TypeAlias = Curved | Secant
 """Where f is expanded, and its curvature there."""
 
-# ---------------------------------------------------------------- models over some atoms
+# ---------------------------------------------------------------- the model over some atoms
+
+SHARE = 0.3
+"""Atoms join a model whose violation is at least this share of the best."""
 
 
-class RowStore:
-    """Rows by label, each put in when it is first needed; only rows that are used take memory."""
+class Model:
+    """f's expansion at a point over its active atoms, in the space (k, p), and others (M, d).
 
-    def __init__(self, room: int, width: int, labels: int) -> None:
-        self._rows = np.empty((room, width))
-        self._used = 0
-        self.slot = np.full(labels, -1, np.int64)  # where the row of a label is; -1: nowhere
-
-    @property
-    def rows(self) -> Vector:
-        """(used, width) all rows, in the order in which they came."""
-        return self._rows[: self._used]
-
-    def put(self, labels: Ints, rows: Matrix) -> None:
-        """Keep the rows of new labels."""
-        end = self._used + len(labels)
-        if end > len(self._rows):
-            self._rows = enlarge(self.rows, self._used + end)
-        self._rows[self._used : end] = rows
-        self.slot[labels] = np.arange(self._used, end)
-        self._used = end
-
-    def take(self, labels: Ints) -> Vector:
-        """(r, width) rows of labels that were put in."""
-        return self._rows[self.slot[labels]]
-
-
-class Hot(Dense):
-    """A model over the active atoms and a few others, by its Gram matrix.
-
-    Atoms are lifted, (k, p) and (r, p); `linear` is H z - f's derivative at the point z there. `known` is the
-    Gram matrix of the active atoms if it still holds, else (0, 0). Violations up to `tol` are accepted.
+    Labels count the active atoms, then the others; rows of these enter the space when they first join. Others
+    may be active atoms, too, whose label `twins` has, else -1: a corral holds them once. Violations up to
+    `tol` are accepted.
     """
 
     def __init__(
-        self, curved: Space, linear: Vector, *, active: Vector, others: Vector, known: Vector, tol: float
+        self,
+        space: Space,
+        point: Point,
+        active: Vector,
+        weights: Vector,
+        *,
+        others: Matrix,
+        twins: Ints,
+        tol: float,
     ) -> None:
-        self._rows = np.concatenate([active, others])
-        k = len(known)
-        if k == 0:
-            gram = curved.gram(self._rows)
-        else:
-            below = curved.bend(others) @ self._rows.T
-            gram = np.block([[known, below[:, :k].T], [below[:, :k], below[:, k:]]])
-        super().__init__(gram, self._rows @ linear, tol)
-
-    def rows(self, labels: Ints) -> Vector:
-        """(r, p) rows of labels."""
-        return self._rows[labels]
-
-    def linear(self, labels: Ints) -> Vector:
-        """(r,) entries of b."""
-        return self._linear[labels]
-
-    @property
-    def scale(self) -> float:
-        """Mean diagonal of the Gram matrix."""
-        return float(self._gram.trace()) / len(self._gram)
-
-    def gram_of(self, labels: Ints) -> Vector:
-        """(r, r) Gram matrix of labels."""
-        return self._gram[np.ix_(labels, labels)]
-
-
-class Near:
-    """A model over the active atoms (k, d) and many others (M, d), by its gradient; its space is cheap.
-
-    Others may be active atoms, too, whose label `twins` has, else -1: a corral holds them once. Violations
-    up to `tol` are accepted.
-    """
-
-    def __init__(
-        self, curved: Space, point: Point, *, active: Vector, others: Matrix, twins: Ints, tol: float
-    ) -> None:
-        self._curved, self._point, self._tol = curved, point, tol
+        self._space, self._tol = space, tol
         self._others, self._twins = others, twins
-        self._linear = curved.bend(point.x) - point.grad
-        self._first = k = len(active)
-        self._held = RowStore(k + BLOCK, len(point.x), k + len(others))  # atoms that are or were held
-        self._held.put(np.arange(k), active)
+        self._here, self._slope = weights @ active, space.slope(point)
+        self._linear = space.bend(self._here) - self._slope
+        self._first = self._used = k = len(active)
+        self._rows = enlarge(active, k + BLOCK)  # of atoms that are or were held, in the order of joining
+        self._slot = np.concatenate([np.arange(k), np.full(len(others), -1)])  # where that of a label is
 
     def rows(self, labels: Ints) -> Vector:
-        """(r, d) rows of labels that are or were held."""
-        return self._held.take(labels)
+        """(r, p) rows of labels that are or were held."""
+        return np.asarray(self._rows[self._slot[labels]])
 
     def linear(self, labels: Ints) -> Vector:
         """(r,) entries of b, likewise."""
@@ -298,39 +250,39 @@ class Near:
     @property
     def scale(self) -> float:
         """Mean diagonal of the active atoms' Gram matrix."""
-        rows = self._held.rows[: self._first]
-        return float((rows * self._curved.bend(rows)).sum()) / self._first
-
-    def gram_of(self, labels: Ints) -> Vector:
-        """Nothing: the factor is all that is kept."""
-        return np.empty((0, 0))
+        rows = self._rows[: self._first]
+        return float((rows * self._space.bend(rows)).sum()) / self._first
 
     def price(self, corral: Corral) -> tuple[float, Ints]:
         """Return the model's change of f, and the other labels that promise most."""
-        weights = np.zeros(len(self._held.rows))
-        weights[self._held.slot[corral.labels]] = corral.weights
-        x = weights @ self._held.rows
-        move = x - self._point.x
-        bend = self._curved.bend(move)
-        grad = self._point.grad + bend
-        value = float(grad @ move - 0.5 * (bend @ move))
-        violation = float(grad @ x) - rescore(self._others, grad)
-        held = np.zeros(len(self._held.slot) + 1, bool)
+        weights = np.zeros(self._used)
+        weights[self._slot[corral.labels]] = corral.weights
+        z = weights @ self._rows[: self._used]
+        move = z - self._here
+        bend = self._space.bend(move)
+        slope = self._slope + bend
+        value = float(slope @ move - 0.5 * (bend @ move))
+        violation = float(slope @ z) - rescore(self._others, self._space.pull(slope))
+        held = np.zeros(len(self._slot) + 1, bool)
         held[corral.labels] = True
         violation[held[self._first : -1] | held[self._twins]] = -np.inf
         best = float(violation.max())
         if not best > self._tol:
             return value, corral.labels[:0]
-        worst = most_violated(violation, max(Dense.SHARE * best, self._tol))
+        worst = most_violated(violation, max(SHARE * best, self._tol))
         return value, self._first + worst[:BLOCK]
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new labels."""
-        fresh = new[self._held.slot[new] < 0]
-        self._held.put(fresh, self._others[fresh - self._first])
-        rows = self.rows(new)
-        curved = self._curved.bend(rows)
-        cross = (curved @ self._held.rows.T)[:, self._held.slot[held]]
+        fresh = new[self._slot[new] < 0]
+        end = self._used + len(fresh)
+        if end > len(self._rows):
+            self._rows = enlarge(self._rows[: self._used], self._used + end)
+        self._rows[self._used : end] = self._space.lift(self._others[fresh - self._first])
+        self._slot[fresh], self._used = np.arange(self._used, end), end
+        rows, slots = self.rows(new), self._slot[held]
+        curved = self._space.bend(rows)
+        cross = (curved @ self._rows[: slots.max(initial=-1) + 1].T)[:, slots]
         return cross, curved @ rows.T, rows @ self._linear
 
     def swap(self, joined: Ints, left: Ints) -> None:
@@ -338,9 +290,6 @@ class Near:
 
 
 # ---------------------------------------------------------------- moves
-
-HOT = 64
-"""Pool atoms that join a model where lifts are dear."""
 
 NEAR = 128
 """Least number of the pool's best atoms that are priced between two pricings of all."""
@@ -380,21 +329,18 @@ class NearAtoms:
     With `care`, so many times more atoms are near.
     """
 
-    def __init__(self, pool: AtomPool, point: Point, *, care: int) -> None:
+    def __init__(self, pool: AtomPool, *, care: int) -> None:
         self._pool, self._care = pool, care
-        self._scores, self._scored = np.empty(0), point
         self.positions, self.rows = np.empty(0, np.int64), pool.rows[:0]
         self._worn, self.turns = 0.0, 0
 
-    def forget(self) -> None:
-        """Forget all scores: the pool's positions changed."""
-        self._scores = self._scores[:0]
-
-    def find(self, active: Ints) -> tuple[Ints, Ints]:
-        """Return which near atoms are active, and as which."""
+    def find_twins(self, active: Ints) -> Ints:
+        """Return as which of the active atoms each near atom is active, or -1."""
         at = np.minimum(np.searchsorted(self.positions, active), len(self.positions) - 1)
         labels = np.flatnonzero(self.positions[at] == active)
-        return at[labels], labels
+        twins = np.full(len(self.positions), -1)
+        twins[at[labels]] = labels
+        return twins
 
     def price(self, point: Point, active: int, tol: float) -> tuple[Vector, bool]:
         """Return violations of the near atoms, and whether the largest is the pool's.
@@ -408,11 +354,7 @@ class NearAtoms:
             violation = here - rescore(self.rows, grad)
             if violation.max() >= max(self._worn, tol):
                 return violation, False
-        # A pass only adds atoms: the others were scored at this point before.
-        known = self._scores if self._scored is point else self._scores[:0]
-        fresh = rescore(self._pool.rows[len(known) :], grad)
-        self._scores, self._scored = np.concatenate([known, fresh]), point
-        violation = here - self._scores
+        violation = here - rescore(self._pool.rows, grad)
         best, size = max(self._care * NEAR, active), len(violation)
         if size <= 2 * max(best + SPREAD, self._care * (NEAR + SPREAD)):
             self.positions, self.rows = np.arange(size), self._pool.rows
@@ -443,17 +385,16 @@ class NewtonInner:
         self._objective, self._pool = objective, pool
         self.point = point  # f where the last step led
         lifts = objective.lift(pool.rows[:1]) is not None
-        self._curved: Space = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
-        lifted = self._curved.lift(point.x[None])
-        self._near = NearAtoms(pool, point, care=1 if self._curved.diagonal else CAREFUL)
+        self._space: Space = Curved(objective, point.x) if lifts else Secant(point, pool.rows)
+        lifted = self._space.lift(point.x[None])
+        self._near = NearAtoms(pool, care=1 if self._space.diagonal else CAREFUL)
         self._corral = Corral(min(len(point.x), lifted.shape[1], most) + 2 + BLOCK, 1.0)
         # Several atoms start as one virtual atom: the first models choose among the pool.
         single = len(positions) == 1
         self._virtual = None if single else (positions.copy(), weights.copy())
         self._virtual_x, self._lifted = point.x, lifted
         self._active = positions.copy() if single else np.array([VIRTUAL])
-        self._weights, self._known, self._stale = np.ones(1), np.empty((0, 0)), True
-        self._clear_lifts()
+        self._weights, self._stale = np.ones(1), True
         self._span = float(np.linalg.norm(pool.rows[:SAMPLE].astype(np.float64), axis=1).max())
         self.work = 0.0
 
@@ -483,13 +424,6 @@ class NewtonInner:
         self._active[real] = where[self._active[real]]
         if self._virtual is not None:
             self._virtual = where[self._virtual[0]], self._virtual[1]
-        self._clear_lifts()
-        self._near.forget()
-
-    def _clear_lifts(self) -> None:
-        """Forget the lifted rows: positions changed."""
-        room = 0 if self._curved.cheap else 64 * HOT  # of a cheap space none are kept
-        self._lifts = RowStore(room, self._lifted.shape[1], self._pool.size)
 
     def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
         """Move until f <= stop, the pool's gap < tol, or work > budget; yield how many atoms joined."""
@@ -504,59 +438,39 @@ class NewtonInner:
                 least = min(gap, least)
             priced = self._pool.size if full else len(violation)
             self.work += priced * len(self.point.x) + len(self._active) ** 2 * self._lifted.shape[1]
-            done = gap <= tol or self.point.upper <= stop or idle >= self._curved.patience
+            done = gap <= tol or self.point.upper <= stop or idle >= self._space.patience
             if done or self.work >= budget:
                 return
             self._stale = self._stale or idle > 0
-            joined = self._step(violation, gap, tol)
+            joined = self._step(gap, tol)
             self.work += joined * len(violation) * len(self.point.x)
             yield joined
 
-    def _step(self, violation: Vector, gap: float, tol: float) -> int:
+    def _step(self, gap: float, tol: float) -> int:
         """One model and one line search; returns how many atoms joined."""
+        space, near, point, corral, k = self._space, self._near, self.point, self._corral, len(self._active)
+        # Both sides of a violation are sums that may cancel.
+        noise = 16.0 * UNIT * norm(point.grad) * (norm(point.x) + self._span)
+        accepted = max(SOLVED * gap, 0.5 * tol, noise)
         if self._stale:
-            self._curved.move(self.point)
-            self._known = self._known[:0, :0]
-        accepted, corral, k = max(SOLVED * gap, 0.5 * tol), self._corral, len(self._active)
-        others, model = self._model(violation, tol, accepted)
+            space.move(point)
+        twins = near.find_twins(self._active)
+        model = Model(space, point, self._lifted, self._weights, others=near.rows, twins=twins, tol=accepted)
         if self._stale:
             corral.clear(model.scale)
             corral.adopt(np.arange(k), self._weights, model)
         else:
             corral.relinearize(model.linear(np.arange(k)))
         joined = correct(corral, model)
-        self._search(np.concatenate([self._active, others]), model, gap)
+        self._search(np.concatenate([self._active, near.positions]), model, gap)
         return joined
-
-    def _model(self, violation: Vector, tol: float, accepted: float) -> tuple[Ints, Hot | Near]:
-        """Return the other atoms of a model, and the model."""
-        curved, point, near, active = self._curved, self.point, self._near, self._lifted
-        places, labels = near.find(self._active)
-        if curved.cheap:
-            # Both sides of a violation are sums that may cancel.
-            size = norm(point.grad) * (norm(point.x) + self._span)
-            accepted = max(accepted, 16.0 * UNIT * size)
-            twins = np.full(len(near.positions), -1)
-            twins[places] = labels
-            model = Near(curved, point, active=active, others=near.rows, twins=twins, tol=accepted)
-            return near.positions, model
-        violation[places] = -np.inf
-        hot = best_of(violation, HOT)
-        others = near.positions[hot[violation[hot] > tol]]
-        lifts = self._lifts
-        if len(lifts.slot) < self._pool.size:
-            lifts.slot = np.append(lifts.slot, np.full(self._pool.size - len(lifts.slot), -1))
-        new = others[lifts.slot[others] < 0]
-        lifts.put(new, curved.lift(self._pool.rows[new]))
-        linear, rows = curved.bend(self._z) - self._objective.slope(point), lifts.take(others)
-        return others, Hot(curved, linear, active=active, others=rows, known=self._known, tol=accepted)
 
     @property
     def _z(self) -> Vector:
         """The point in the space of the models."""
         return np.asarray(self._weights @ self._lifted)
 
-    def _search(self, places: Ints, model: Hot | Near, gap: float) -> None:
+    def _search(self, places: Ints, model: Model, gap: float) -> None:
         """Go towards the model's minimum."""
         labels, weights = self._corral.labels, self._corral.weights / self._corral.weights.sum()
         active, lifted = places[labels], model.rows(labels)
@@ -576,9 +490,8 @@ class NewtonInner:
             self._corral.weights[:] = weights
             # Beyond 1 a line multiplies what rounding has put between x and its weights: mix anew.
             self.point = self._objective.at(self._mix(active, weights))
-        change = self._curved.change(self.point, weights @ lifted - self._z)
+        change = self._space.change(self.point, weights @ lifted - self._z)
         self._stale = abs(change - 1.0) > CHORD
-        self._known = model.gram_of(labels)
         self._active, self._weights, self._lifted = active, weights, lifted
         self._corral.labels[:] = np.arange(len(labels))
 

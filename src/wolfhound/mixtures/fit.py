@@ -34,7 +34,7 @@ from wolfhound.mixtures.families import (
     Parameters,
     as_family,
 )
-from wolfhound.show.markup import Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.show.markup import Bar, Field, Grid, Picture, RunResult, Summary, list_columns, pick
 from wolfhound.show.plot import COLOURS, GREY, SOFT, draw_stems, finish_axes, limit_axes, robust_limits
 from wolfhound.solve.result import LISTED, make_frame
 
@@ -113,7 +113,7 @@ class Bootstrap(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MixtureFit(HasSummary):
+class MixtureFit(RunResult):
     """A mixing distribution fitted by maximum likelihood.
 
     Attributes
@@ -171,11 +171,6 @@ class MixtureFit(HasSummary):
     null: float = math.nan
     ids: Ids | None = None
     fingerprint: Fingerprint = ()
-
-    @property
-    def success(self) -> bool:
-        """Whether the wanted gap is proved."""
-        return self.status.success
 
     @property
     def message(self) -> str:

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core.contracts import Ids, Vector
-from wolfhound.core.progress import Job, Reading, show_progress
+from wolfhound.core.progress import Job, Reading, show_progress, time_solving
 from wolfhound.core.rounding import UNIT, gamma
-from wolfhound.core.stopwatch import time_solving
 from wolfhound.core.validate import count, number, real_array, require, require_finite
 from wolfhound.data.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures._continuum import Continuum

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core.contracts import Ids, Status, Vector
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import time_solving
 from wolfhound.core.text import seconds_text
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import count, flag, number, real_array, require, vector
@@ -22,7 +22,7 @@ from wolfhound.data.files import FileRows, check_exists, open_rows, unmap
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._newton import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
 from wolfhound.show import plot
-from wolfhound.show.markup import Field, HasSummary, Picture, Summary, list_weights, pick
+from wolfhound.show.markup import Field, Picture, RunResult, Summary, list_weights, pick
 from wolfhound.solve.result import LISTED
 
 FLOAT32_GAP = 1e-6
@@ -34,7 +34,7 @@ MODERATE = 256
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class WeightsFit(HasSummary):
+class WeightsFit(RunResult):
     """Weights of a mixture's components, and how good they are.
 
     Attributes
@@ -64,11 +64,6 @@ class WeightsFit(HasSummary):
     def support(self) -> Ids:
         """Components of positive weight."""
         return np.flatnonzero(self.weights)
-
-    @property
-    def success(self) -> bool:
-        """Whether the wanted gap is proved."""
-        return self.status.success
 
     def top(self, k: int = 10) -> list[tuple[int, None, float]]:
         """Return component, no name, and weight of the k largest."""

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from wolfhound.core.contracts import Ids, Matrix, Point, Vector
 from wolfhound.core.rounding import SAFE, TINY, UNIT, drift_length, length
 from wolfhound.core.validate import as_floats, flag, function, ids, number, require, vector
-from wolfhound.objectives.plain import PlainLine, PlainObjective, outside
+from wolfhound.objectives.plain import PlainObjective, outside
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
 
@@ -107,10 +107,6 @@ class Custom(PlainObjective):
         """f at each row, inf outside the domain."""
         found = [self._evaluate(row) for row in as_floats(rows, "rows")]
         return np.array([value if _finite(value, grad) else math.inf for value, grad, _ in found])
-
-    def line(self, start: Point, direction: Vector) -> PlainLine:
-        """f along a line; calls the function once per new s."""
-        return PlainLine(self, start, direction)
 
     def lift(self, rows: Matrix) -> None:
         """None: there is no lift."""

@@ -12,7 +12,7 @@ import numpy as np
 from wolfhound.core.contracts import Ints, Matrix, Point, Vector
 from wolfhound.core.rounding import ELEMENTWISE, SAFE, TINY, gamma, length, product
 from wolfhound.core.validate import as_floats, real_array, require
-from wolfhound.objectives.plain import PlainLine, PlainObjective, outside
+from wolfhound.objectives.plain import PlainObjective, outside
 
 _COVERED = 1e-3
 _EM_STEPS = 10
@@ -67,10 +67,6 @@ class MixtureLikelihood(PlainObjective):
         out = np.full(len(rows), math.inf)
         out[inside] = -np.log(rows[inside]).mean(axis=1)
         return out
-
-    def line(self, start: Point, direction: Vector) -> PlainLine:
-        """f along a line."""
-        return PlainLine(self, start, direction)
 
     def curvature(self, point: Point) -> Vector:
         """1 / (d x^2)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from wolfhound.core.contracts import Ints, Matrix, Objective, Point, Vector
+from wolfhound.core.contracts import Ints, Line, Matrix, Objective, Point, Vector
 from wolfhound.core.rounding import SAFE, TINY, drift_length, gamma, length
 from wolfhound.core.validate import as_floats, require, require_moderate, vector
 
@@ -47,6 +47,10 @@ class PlainObjective:
     def pull(self, slope: Vector) -> Vector:
         """Return the slope: the lift is the identity."""
         return slope
+
+    def line(self: Objective, start: Point, direction: Vector) -> Line:
+        """f along a line, by evaluating it: once per new s."""
+        return PlainLine(self, start, direction)
 
     def begin(self, rows: Matrix) -> Vector | None:
         """None: start at the best single row."""

@@ -313,3 +313,15 @@ class HasSummary:
         told = self.summary()
         drawings = [picture.draw for picture in told.pictures()]
         return plot.keep(plot.draw_all(drawings, title=told.caption if title is None else title), path)
+
+
+class RunResult(HasSummary):
+    """A result with a status: why its run ended."""
+
+    __slots__ = ()
+    status: Status
+
+    @property
+    def success(self) -> bool:
+        """Whether the run did what was asked, or all that rounding allows."""
+        return self.status.success

@@ -11,9 +11,8 @@ from typing import Generic, TypeVar
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import INNER, Progress, Status
-from wolfhound.core.progress import Cut, on_progress
+from wolfhound.core.progress import Cut, on_progress, time_solving
 from wolfhound.core.rounding import ends_in_rounding
-from wolfhound.core.stopwatch import time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.solve.result import TraceRow
 

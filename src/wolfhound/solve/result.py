@@ -23,8 +23,8 @@ from wolfhound.show.markup import (
     Details,
     Field,
     Grid,
-    HasSummary,
     Picture,
+    RunResult,
     Summary,
     list_columns,
     list_weights,
@@ -167,7 +167,7 @@ class WeightedAtom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Result(HasSummary):
+class Result(RunResult):
     """The best point of a run and what is proved about it.
 
     Attributes
@@ -242,11 +242,6 @@ class Result(HasSummary):
     def support(self) -> int:
         """How many atoms have weight."""
         return len(self.ids)
-
-    @property
-    def success(self) -> bool:
-        """Whether the run did what was asked."""
-        return self.status.success
 
     @property
     def message(self) -> str:

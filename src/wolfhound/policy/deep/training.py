@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Status, Vector
-from wolfhound.core.stopwatch import time_solving
+from wolfhound.core.progress import time_solving
 from wolfhound.core.validate import count, ids, number, require, within
 from wolfhound.core.validate import path as checked_path
 from wolfhound.data.atoms import norms
