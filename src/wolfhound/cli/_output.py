@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from wolfhound.cli._app import stdout as stdout  # noqa: PLC0414 - commands find
 from wolfhound.cli._options import check_file, check_saved
 from wolfhound.core.contracts import Status
 from wolfhound.data import store
-from wolfhound.data.writers import TABLES, as_json, write_file
+from wolfhound.data.writers import TABLES, as_json
 from wolfhound.show import plot
 from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, Summary
 from wolfhound.solve.checkpoint import KIND, Checkpoint
@@ -35,19 +35,7 @@ _BAR = 24
 _BRACKET = re.compile(r"(\\*)\[([a-z#/@][^[]*?\])?")  # the second group: what rich takes for a tag
 
 
-class HasStatus(Protocol):
-    """What every result has."""
-
-    @property
-    def status(self) -> Status | NDArray[np.object_]:
-        """Why it ended; of many targets, why each did."""
-
-    @property
-    def success(self) -> bool:
-        """Whether it did what was asked."""
-
-
-def exit_code(*results: HasStatus) -> int:
+def exit_code(*results: Any) -> int:
     """0 if all did what was asked, 130 if one was interrupted, else 1."""
     if any((np.array(result.status, object) == Status.INTERRUPTED).any() for result in results):
         return 130
@@ -158,7 +146,7 @@ class Outputs(NamedTuple):
         if self.save is not None:
             result.save(self.save)
         if self.picture is not None:
-            write_picture(self.picture, result.plot() if figure is None else figure())
+            plot.keep(result.plot() if figure is None else figure(), self.picture)
         if self.page is not None:
             from wolfhound.show.report import report  # noqa: PLC0415 - not needed by most
 
@@ -185,11 +173,6 @@ class Outputs(NamedTuple):
         if say_where and self.out is not None and not as_json:
             stdout().print(f"Written to [bold]{plain(str(self.out))}[/]", soft_wrap=True)
         raise Exit(exit_code(result))
-
-
-def write_picture(path: Path, figure: Figure) -> None:
-    """Write a figure, all or nothing."""
-    write_file(path, plot.render(figure, path.suffix[1:].lower()))
 
 
 def list_weights(result: Result) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._app import Command, Commands
 from wolfhound.cli._options import option
+from wolfhound.core.atomic import write_file
 from wolfhound.core.contracts import Atoms, Hits, Ids, Oracle, Vector
 from wolfhound.core.progress import read_count, read_rows, show_progress
 from wolfhound.core.stopwatch import time_solving
@@ -26,7 +27,7 @@ from wolfhound.core.validate import memory, require
 from wolfhound.data import store
 from wolfhound.data.atoms import check_finite
 from wolfhound.data.readers import read_names
-from wolfhound.data.writers import TABLES, npz_bytes, write_atoms, write_file, write_table
+from wolfhound.data.writers import TABLES, npz_bytes, write_atoms, write_table
 from wolfhound.oracles.asking import join
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
 from wolfhound.show.markup import Field, Summary

@@ -110,7 +110,7 @@ def compose(
     room = len(draft.header(params or {})) + (_SPARE if params is None else 0)
     room += -room % 8
     check_free(path, kind)
-    target = Path(os.path.realpath(place(path)))  # a link stays, what it points to is replaced
+    target = Path(os.path.realpath(place(path)))
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_atomically(target) as stream:
         draft.begin(stream, 8 + room)

@@ -10,13 +10,22 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from wolfhound.show import plot
-from wolfhound.show.markup import Field, Grid, Picture, RowLabels, Summary, escape, list_facts, list_notes
+from wolfhound.show.markup import (
+    Field,
+    Grid,
+    Picture,
+    RowLabels,
+    Summary,
+    escape,
+    list_facts,
+    list_notes,
+    read_part,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,14 +83,14 @@ class Page:
 
     def write(self, title: str) -> str:
         """Return the whole page."""
-        script = _read("page.js")
+        script = read_part("page.js")
         # A script that is not this one does not run, wherever it comes from.
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         links = "".join(f'<li><a href="#{anchor}">{escape(name)}</a></li>' for anchor, name in self._contents)
-        return Template(_read("page.html")).substitute(
+        return Template(read_part("page.html")).substitute(
             title=escape(title),
             digest=f"'sha256-{digest}'",
-            style=_read("page.css"),
+            style=read_part("page.css"),
             contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>',
             body="".join(self._body),
             script=script,
@@ -126,10 +135,6 @@ def _write_head(told: Summary) -> str:
     )
     lead = f'<p class="lead">{badge}{escape(told.message or told.heading)}</p>'
     return f'<div class="head">{lead}<dl class="tiles">{"".join(items)}</dl></div>'
-
-
-def _read(name: str) -> str:
-    return (files("wolfhound.show") / "page_parts" / name).read_text("utf-8")
 
 
 # ---------------------------------------------------------------- pictures

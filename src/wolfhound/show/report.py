@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from wolfhound.core.atomic import write_file
 from wolfhound.core.threads import get_threads
 from wolfhound.core.validate import describe, file_path, kind, require
-from wolfhound.data.writers import write_file
 from wolfhound.show.markup import Atom, HasSummary, RowLabels, escape
 from wolfhound.show.page import Page
 
