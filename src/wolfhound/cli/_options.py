@@ -213,16 +213,13 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     with name_options(atoms="ATOMS"), show_progress(True, read_rows("reading")):
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
+    if names is not None:
+        return NamedRows(table.atoms, _read_names(names, table.report.rows), table)
     known_texts = set(source.texts)
     texts = [name for name, _ in table.report.carried if name in known_texts]
-    if names is None and texts and (numeric_only or len(texts) > 1):
+    if texts and (numeric_only or len(texts) > 1):
         texts = _find_names(source, texts)
-    only = texts[0] if names is None and len(texts) == 1 else None
-    known = None if only is None else tuple(read_texts(source, only, "None"))
-    if names is not None:
-        known = readers.read_names(names)
-        n = table.report.rows
-        require(len(known) == n, "--names", f"{n:,} names, one per row", f"{len(known):,} in {names}")
+    known = tuple(read_texts(source, texts[0], "None")) if len(texts) == 1 else None
     return NamedRows(table.atoms, known, table)
 
 
@@ -240,18 +237,21 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
 
     Without a file of names, the only text column of the atoms serves.
     """
-    if names is None:
-        table = open_table(path)
-        with show_progress(True, read_rows("reading")):
-            atoms = join(read_parts([table]))
-        if isinstance(table, ArrayTable) or len(table.texts) != 1:
-            return atoms, None
-        return atoms, tuple(read_texts(table, table.texts[0], "None"))
-    atoms, read = open_atoms(path), readers.read_names(names)
-    n = atoms.shape[0]
-    if len(read) != n:
-        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(read):,} in {names}.")
-    return atoms, read
+    table = open_table(path)
+    with show_progress(True, read_rows("reading")):
+        atoms = join(read_parts([table]))
+    if names is not None:
+        return atoms, _read_names(names, atoms.shape[0])
+    if isinstance(table, ArrayTable) or len(table.texts) != 1:
+        return atoms, None
+    return atoms, tuple(read_texts(table, table.texts[0], "None"))
+
+
+def _read_names(file: str, n: int) -> tuple[str, ...]:
+    found = readers.read_names(file)
+    if len(found) != n:
+        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(found):,} in {file}.")
+    return found
 
 
 def read_points(file: str) -> NDArray[Any] | FileRows:

@@ -60,7 +60,7 @@ class ConcatAtoms:
         Atoms, arrays or paths of equal dimension d.
     """
 
-    __slots__ = ("_starts", "parts")
+    __slots__ = ("_starts", "dtype", "parts", "shape")
 
     def __init__(self, parts: Sequence[AtomsLike]) -> None:
         kind(parts, "parts", "a list of atoms, arrays or paths", list, tuple)
@@ -70,16 +70,8 @@ class ConcatAtoms:
         require(len(dims) == 1, "parts", "atoms of equal dimension", f"dimensions {dims}")
         self.parts: tuple[Atoms, ...] = tuple(flat)
         self._starts: Ids = np.cumsum([0, *(part.shape[0] for part in flat)], dtype=np.int64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, d)."""
-        return int(self._starts[-1]), self.parts[0].shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return np.result_type(*(part.dtype for part in self.parts))
+        self.shape = int(self._starts[-1]), dims[0]
+        self.dtype: np.dtype[Any] = np.result_type(*(part.dtype for part in flat))
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids, a fresh C-ordered array."""

@@ -117,32 +117,21 @@ class EncodedColumn(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
 class CodedAtoms:
     """Rows that a pass stored, coded each time they are read."""
 
-    stored: Atoms
-    expand: Callable[[Matrix], Matrix]
-    dim: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(r, d)."""
-        return self.stored.shape[0], self.dim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.stored.dtype
+    def __init__(self, stored: Atoms, expand: Callable[[Matrix], Matrix], dim: int) -> None:
+        self.stored, self._expand = stored, expand
+        self.shape, self.dtype = (stored.shape[0], dim), stored.dtype
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these places."""
-        return self.expand(self.stored.take(ids))
+        return self._expand(self.stored.take(ids))
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first place, read-only block) over all kept rows once, in order."""
         for first, block in self.stored.blocks(rows):
-            yield first, lock(self.expand(block))
+            yield first, lock(self._expand(block))
 
 
 @final
@@ -268,25 +257,16 @@ class TableAtoms:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
 class RowAtoms:
     """The coded rows of a table by the ids that they have there; those left out cannot be taken."""
 
-    table: TableAtoms
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows of the table, d)."""
-        return self.table.report.rows, self.table.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.table.dtype
+    def __init__(self, table: TableAtoms) -> None:
+        self._table = table
+        self.shape, self.dtype = (table.report.rows, table.shape[1]), table.dtype
 
     def take(self, ids: Ids) -> Matrix:
         """Return these rows of the table, coded."""
-        return self.table.take(self.table.find_places(ids, "ids"))
+        return self._table.take(self._table.find_places(ids, "ids"))
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Refuse: there are gaps."""

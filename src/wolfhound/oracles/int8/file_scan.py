@@ -198,7 +198,7 @@ class FileCodes(CodeStore):
     @property
     def nbytes(self) -> int:
         """Bytes on disk."""
-        return sum(each.shape[0] * each.shape[1] * each.dtype.itemsize for each in self._files())
+        return sum(each.shape[0] * each.shape[1] * each.stored.itemsize for each in self._files())
 
     def _files(self) -> tuple[RowFile, RowFile, RowFile]:
         return self.blocks, self.scales, self.errors
@@ -219,7 +219,7 @@ class FileCodes(CodeStore):
         """Read blocks; ids are those of the atoms."""
         arrays = []
         for file in self._files():
-            out = allocate((stop - start, file.shape[1]), file.dtype.type)
+            out = allocate((stop - start, file.shape[1]), file.stored.type)
             with file.open() as stream:
                 file.fill(stream, start, out)
             arrays.append(out)
