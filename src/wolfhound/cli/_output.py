@@ -21,7 +21,7 @@ from wolfhound.core.contracts import Status
 from wolfhound.data import store
 from wolfhound.data.writers import TABLES, as_json
 from wolfhound.show import plot
-from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, Summary
+from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, HasSummary, Summary
 from wolfhound.solve.checkpoint import KIND, Checkpoint
 from wolfhound.solve.result import Result
 
@@ -162,14 +162,22 @@ class Outputs(NamedTuple):
         top: int = 0,
         notes: Sequence[tuple[str, str]] = (),
         more: Mapping[str, object] = {},
+        parts: Mapping[str, HasSummary] = {},
         say_where: bool = False,
         **written: Any,
     ) -> NoReturn:
-        """Write a result, tell it with `notes` as lines, `more` as values, and leave with its exit code."""
+        """Write a result, tell it with `notes` as lines, `more` as values, and leave with its exit code.
+
+        `parts` are results that belong to it: told after it, and in its document by their names.
+        """
         told = result.summary()  # nothing is written before it is known what to tell
         told = told._replace(fields=(*told.fields, *notes))
+        others = {name: part.summary() for name, part in parts.items()}
         self.write(result, table, **written)
-        tell(told, as_json, top=top, more=more)
+        documents = {name: each.document() for name, each in others.items()} if as_json else {}
+        tell(told, as_json, top=top, more={**more, **documents})
+        for each in () if as_json else others.values():
+            tell(each)
         if say_where and self.out is not None and not as_json:
             stdout().print(f"Written to [bold]{plain(str(self.out))}[/]", soft_wrap=True)
         raise Exit(exit_code(result))

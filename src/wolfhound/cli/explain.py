@@ -53,7 +53,7 @@ class Explanation(NamedTuple):
         """|x - target|."""
         return math.sqrt(2.0 * max(self.result.value, 0.0))
 
-    def make_document(self) -> dict[str, object]:
+    def document(self) -> dict[str, object]:
         """Return the target, its distance, and what the result tells, as JSON values."""
         return {"target": self.target, "distance": self.distance, **self.result.summary().document()}
 
@@ -153,8 +153,7 @@ def explain(
             explanation.print(console, top)
     _write_explanations(outputs, rows, done)
     if as_json:
-        documents = [each.make_document() for each in done]
-        output.print_json({"table": rows.describe(), "targets": documents})
+        output.print_json({"table": rows.describe(), "targets": [each.document() for each in done]})
     else:
         for explanation in [] if live else done:
             explanation.print(console, top)

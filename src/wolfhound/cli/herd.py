@@ -143,7 +143,11 @@ def herd(
     try:
         result = choose(herded, m, max_seconds=max_seconds, progress=not as_json, seed=seed, **settings)
     except TimeoutError as error:  # not wrong use, but there is nothing to write
-        _tell_timeout(str(error), as_json=as_json)
+        if as_json:
+            ended = {"status": Status.MAX_SECONDS.name, "success": False, "message": str(error)}
+            output.print_json(ended)
+        else:
+            output.notify(str(error))
         raise Exit(1) from None
     outputs.finish(
         result,
@@ -153,13 +157,6 @@ def herd(
         say_where=True,
         figure=lambda: result.plot(atoms=drawn),
     )
-
-
-def _tell_timeout(text: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json({"status": Status.MAX_SECONDS.name, "success": False, "message": text})
-    else:
-        output.notify(text)
 
 
 # ---------------------------------------------------------------- names and files -> arguments of `herd`
@@ -243,9 +240,9 @@ def _read_labels(texts: Sequence[str], table: TableAtoms | None, n: int) -> NDAr
     for text in texts:
         if _is_label_file(text):
             labels = _read_array(text)
-            rule = f"`--by` must hold {n:,} labels, one per row."
             if labels.shape != (n,):
-                raise ValueError(f"{rule} Got shape {labels.shape} in {text}.")
+                got = f"Got shape {labels.shape} in {text}."
+                raise ValueError(f"`--by` must hold {n:,} labels, one per row. {got}")
         elif table is None:
             raise ValueError(f"`--by` must be a .npy or .txt file of labels. Got {text}.")
         else:

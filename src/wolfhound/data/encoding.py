@@ -33,7 +33,7 @@ from wolfhound.data.table_atoms import (
     read_column,
     read_texts,
 )
-from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table
+from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table, split_files
 from wolfhound.data.tables import (
     BATCH,
     TRUTHS,
@@ -284,7 +284,7 @@ def read_parts(tables: Iterable[FileTable], columns: Sequence[str] | None = None
 
     They are loaded if all files together are small.
     """
-    split = [[table] if isinstance(table, ArrayTable) else table.split() for table in tables]
+    split = [split_files(table) for table in tables]
     load = sum(_weigh(part, columns) for parts in split for part in parts) <= files.IN_MEMORY
     out: list[Atoms] = []
     for part, first in ((part, parts[0]) for parts in split for part in parts):

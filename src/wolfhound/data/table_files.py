@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
@@ -50,31 +50,13 @@ ARROW = (".parquet", ".arrow", ".feather")
 
 
 @contextlib.contextmanager
-def _open(path: str) -> Iterator[tuple[Any, int, Callable[[Sequence[str] | None], Iterator[Any]]]]:
-    """Give the schema of a file, its rows and a reader of batches; every error of its content names it."""
+def _open(path: str) -> Iterator[Any]:
+    """Give a file as Arrow's fragment of a dataset; every error of its content names it."""
     arrow, ending = import_arrow(), Path(path).suffix.lower()
-    errors = arrow.ArrowException, OSError, MemoryError
-    reader = import_arrow(".parquet").ParquetFile if ending == ".parquet" else arrow.OSFile
-    with name_file(f"{ending} file", path, *errors), reader(path) as file:
-        found = _look_into(file)
-        with name_file(f"{ending} file that can be read", path, *errors):
-            yield found
-
-
-def _look_into(file: Any) -> tuple[Any, int, Callable[[Sequence[str] | None], Iterator[Any]]]:
-    if hasattr(file, "schema_arrow"):
-        rows = int(file.metadata.num_rows)
-        return file.schema_arrow, rows, lambda names: file.iter_batches(BATCH, columns=names)
-    ipc = import_arrow(".ipc")
-    schema = ipc.open_file(file).schema
-
-    def read(names: Sequence[str] | None) -> Iterator[Any]:
-        chosen = schema.names if names is None else list(names)
-        fields = sorted(schema.get_field_index(name) for name in chosen)
-        reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
-        return (reader.get_batch(i).select(chosen) for i in range(reader.num_record_batches))
-
-    return schema, sum(map(len, read(schema.names[:1]))), read
+    datasets, disk = import_arrow(".dataset"), import_arrow(".fs").LocalFileSystem()
+    form = datasets.ParquetFileFormat() if ending == ".parquet" else datasets.IpcFileFormat()
+    with name_file(f"{ending} file that can be read", path, arrow.ArrowException, OSError, MemoryError):
+        yield form.make_fragment(path, disk)
 
 
 @final
@@ -84,14 +66,10 @@ class ArrowFiles(Table):
     def __init__(self, files: Sequence[str]) -> None:
         self.files, self._schemas, self.size = list(files), [], 0
         for path in files:
-            with _open(path) as (schema, rows, _):
-                self._schemas.append(schema)
-                self.size += rows
+            with _open(path) as file:
+                self._schemas.append(file.physical_schema)
+                self.size += file.count_rows()
         self.names = tuple(self._schemas[0].names)
-
-    def split(self) -> list[ArrowFiles]:
-        """Return each file as a table of its own."""
-        return [self] if len(self.files) == 1 else [ArrowFiles([file]) for file in self.files]
 
     @functools.cached_property
     def _every_kind(self) -> dict[str, Kind]:
@@ -123,8 +101,8 @@ class ArrowFiles(Table):
 
     def _read(self, names: Sequence[str] | None) -> Iterator[Any]:
         for path in self.files:
-            with _open(path) as (_, _, read):
-                yield from read(names)
+            with _open(path) as file:
+                yield from file.to_batches(columns=names, batch_size=BATCH, batch_readahead=1)
 
     def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
         """Return the type that each file has, where it has values."""
@@ -182,10 +160,6 @@ class CsvTable(Table):
             same = layout.names == self.names
             require(same, "path", f"files with the columns of {files[0]}", f"other columns in {file}")
 
-    def split(self) -> list[CsvTable]:
-        """Return each file as a table of its own."""
-        return [self] if len(self._layouts) == 1 else [CsvTable([file]) for file in self.files]
-
     @property
     def kinds(self) -> dict[str, Kind]:
         """As all rows of all files have it."""
@@ -229,9 +203,28 @@ class CsvTable(Table):
         return _Contents(every, size, held, {name for name in inexact if every[name] is Kind.NUMBER})
 
     def _stream(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
-        return itertools.chain.from_iterable(
-            _stream(file, layout, names, raw=raw) for file, layout in self._layouts
-        )
+        """Yield batches of texts; unless `raw`, blank cells are null."""
+        reader, text = import_arrow(".csv"), import_arrow().string()
+        places = {name: str(place) for place, name in enumerate(self.names)}
+        keys = [places[name] for name in names]
+        blanks = {} if raw else {"null_values": list(BLANKS), "strings_can_be_null": True}
+        types = dict.fromkeys(keys, text)
+        convert = reader.ConvertOptions(column_types=types, include_columns=keys, **blanks)
+        for file, layout in self._layouts:
+            block = max(_BLOCK, 64 * layout.longest)
+            lines = reader.ReadOptions(
+                column_names=list(places.values()), skip_rows=layout.header, block_size=block
+            )
+            quoted = reader.ParseOptions(newlines_in_values=True)
+            try:
+                with reader.open_csv(file, lines, quoted, convert) as batches:
+                    for batch in batches:
+                        yield batch.rename_columns(list(names))
+            except import_arrow().ArrowInvalid as error:
+                for _ in _read_lines(file, layout):
+                    pass  # it names the line
+                said = " ".join(str(error).split())
+                raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {file}: {said}.") from None
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield these columns; blank cells and NA are null."""
@@ -368,34 +361,6 @@ def _convert(column: Any, kind: Kind) -> Any:
 # ---------------------------------------------------------------- lines
 
 
-def _stream(file: str, layout: Layout, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
-    """Yield batches of texts; unless `raw`, blank cells are null."""
-    reader, invalid = import_arrow(".csv"), import_arrow().ArrowInvalid
-    places = {name: str(place) for place, name in enumerate(layout.names)}
-    keys = [places[name] for name in names]
-    plain = reader.ReadOptions(
-        column_names=list(places.values()),
-        skip_rows=layout.header,
-        block_size=max(_BLOCK, 64 * layout.longest),
-    )
-    convert = reader.ConvertOptions(
-        column_types=dict.fromkeys(keys, import_arrow().string()),
-        include_columns=keys,
-        null_values=[] if raw else list(BLANKS),
-        strings_can_be_null=not raw,
-    )
-    lines = reader.ParseOptions(newlines_in_values=True)
-    try:
-        with reader.open_csv(file, plain, lines, convert) as batches:
-            for batch in batches:
-                yield batch.rename_columns(list(names))
-    except invalid as error:
-        for _ in _read_lines(file, layout):
-            pass  # it names the line
-        text = " ".join(str(error).split())
-        raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {file}: {text}.") from None
-
-
 def rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line it ends on, cells) of every row that is not blank."""
     try:
@@ -529,7 +494,12 @@ def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     several = isinstance(path, (list, tuple))
     texts = list(map(os.fspath, cast(Any, path))) if several else split_paths(os.fspath(cast(PathLike, path)))
     text = ", ".join(texts)
-    files = [file for part in texts for file in _expand(part)]
+    files = []
+    for part in texts:
+        pattern = split_key(part)[0]  # of a glob, each file has the name of the array that is wanted
+        found = find_files(part) if glob.has_magic(pattern) else [pattern]
+        require(bool(found), "path", "a glob that matches a file", part)
+        files += [file + part[len(pattern) :] for file in found]
     endings = [Path(split_key(file)[0]).suffix.lower() for file in files]
     known = all(ending in _KINDS for ending in endings)
     require(known, "path", f"a file that ends in one of {', '.join(_KINDS)}", repr(text))
@@ -539,9 +509,7 @@ def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     return _KINDS[endings[0]](files)
 
 
-def _expand(text: str) -> list[str]:
-    """Return the files of a glob, each with the name of the array that is wanted."""
-    pattern = split_key(text)[0]
-    files = find_files(text) if glob.has_magic(pattern) else [pattern]
-    require(bool(files), "path", "a glob that matches a file", text)
-    return [file + text[len(pattern) :] for file in files]
+def split_files(table: FileTable) -> list[FileTable]:
+    """Return each file as a table of its own; arrays stay together."""
+    several = not isinstance(table, ArrayTable) and len(table.files) > 1
+    return [type(table)([file]) for file in table.files] if several else [table]
