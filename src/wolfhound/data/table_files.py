@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
@@ -50,13 +50,31 @@ ARROW = (".parquet", ".arrow", ".feather")
 
 
 @contextlib.contextmanager
-def _open(path: str) -> Iterator[Any]:
-    """Give a file as Arrow's fragment of a dataset; every error of its content names it."""
+def _open(path: str) -> Iterator[tuple[Any, int, Callable[[Sequence[str] | None], Iterator[Any]]]]:
+    """Give the schema of a file, its rows and a reader of batches; every error of its content names it."""
     arrow, ending = import_arrow(), Path(path).suffix.lower()
-    datasets, disk = import_arrow(".dataset"), import_arrow(".fs").LocalFileSystem()
-    form = datasets.ParquetFileFormat() if ending == ".parquet" else datasets.IpcFileFormat()
-    with name_file(f"{ending} file that can be read", path, arrow.ArrowException, OSError, MemoryError):
-        yield form.make_fragment(path, disk)
+    errors = arrow.ArrowException, OSError, MemoryError
+    reader = import_arrow(".parquet").ParquetFile if ending == ".parquet" else arrow.OSFile
+    with name_file(f"{ending} file", path, *errors), reader(path) as file:
+        found = _look_into(file)
+        with name_file(f"{ending} file that can be read", path, *errors):
+            yield found
+
+
+def _look_into(file: Any) -> tuple[Any, int, Callable[[Sequence[str] | None], Iterator[Any]]]:
+    if hasattr(file, "schema_arrow"):
+        rows = int(file.metadata.num_rows)
+        return file.schema_arrow, rows, lambda names: file.iter_batches(BATCH, columns=names)
+    ipc = import_arrow(".ipc")
+    schema = ipc.open_file(file).schema
+
+    def read(names: Sequence[str] | None) -> Iterator[Any]:
+        chosen = schema.names if names is None else list(names)
+        fields = sorted(schema.get_field_index(name) for name in chosen)
+        reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
+        return (reader.get_batch(i).select(chosen) for i in range(reader.num_record_batches))
+
+    return schema, sum(map(len, read(schema.names[:1]))), read
 
 
 @final
@@ -66,9 +84,9 @@ class ArrowFiles(Table):
     def __init__(self, files: Sequence[str]) -> None:
         self.files, self._schemas, self.size = list(files), [], 0
         for path in files:
-            with _open(path) as file:
-                self._schemas.append(file.physical_schema)
-                self.size += file.count_rows()
+            with _open(path) as (schema, rows, _):
+                self._schemas.append(schema)
+                self.size += rows
         self.names = tuple(self._schemas[0].names)
 
     @functools.cached_property
@@ -101,8 +119,8 @@ class ArrowFiles(Table):
 
     def _read(self, names: Sequence[str] | None) -> Iterator[Any]:
         for path in self.files:
-            with _open(path) as file:
-                yield from file.to_batches(columns=names, batch_size=BATCH, batch_readahead=1)
+            with _open(path) as (_, _, read):
+                yield from read(names)
 
     def find_dtypes(self, name: str) -> list[np.dtype[Any]]:
         """Return the type that each file has, where it has values."""
