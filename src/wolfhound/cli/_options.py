@@ -39,6 +39,7 @@ from wolfhound.data.files import FileRows, check_exists, open_rows
 from wolfhound.data.table_files import ArrayTable, find_files, open_table, split_paths
 from wolfhound.data.tables import Kind, read_cells
 from wolfhound.many.result import RUN
+from wolfhound.solve.arguments import to_places
 
 UNLIMITED = math.inf
 
@@ -197,7 +198,7 @@ class NamedRows(NamedTuple):
 
     def find_place(self, row: int) -> int:
         """The atom that a row of the file is."""
-        return row if self.table is None else int(self.table.find_places([row], "--target")[0])
+        return int(to_places(self.table, [row], "--target")[0])
 
     def name_rows(self, result: Any) -> Any:
         """A result with ids that are rows of the file."""

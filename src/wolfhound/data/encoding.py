@@ -11,8 +11,8 @@ from __future__ import annotations
 import enum
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,28 +21,26 @@ from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.validate import describe, join_numbers, require, require_exact
 from wolfhound.data import files
-from wolfhound.data.files import ArrayAtoms, KeptAtoms, spool, widen
-from wolfhound.data.table_atoms import (
-    CodedAtoms,
-    EncodedColumn,
-    RowAtoms,
-    TableAtoms,
-    TableReport,
-    join_labels,
-    list_some,
-    read_column,
-    read_texts,
-)
+from wolfhound.data.datasets import read_rows, weigh_rows
+from wolfhound.data.files import ArrayAtoms, KeptAtoms, lock, spool, widen
 from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table, split_files
 from wolfhound.data.tables import (
     BATCH,
     TRUTHS,
     ColumnCells,
+    EncodedColumn,
     Kind,
+    RowAtoms,
     Table,
+    TableAtoms,
+    TableReport,
     check_columns,
     find_frame,
+    join_labels,
+    list_some,
     read_cells,
+    read_column,
+    read_texts,
 )
 
 __all__ = ["EncodedColumn", "Missing", "RowAtoms", "Table", "TableAtoms", "TableReport", "encode"]
@@ -249,6 +247,24 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
     return keep
 
 
+@final
+class CodedAtoms:
+    """Rows that a pass stored, coded each time they are read: what is too large to keep coded."""
+
+    def __init__(self, stored: Atoms, expand: Callable[[Matrix], Matrix], dim: int) -> None:
+        self.stored, self._expand = stored, expand
+        self.shape, self.dtype = (stored.shape[0], dim), stored.dtype
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these places."""
+        return self._expand(self.stored.take(ids))
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first place, read-only block) over all kept rows once, in order."""
+        for first, block in self.stored.blocks(rows):
+            yield first, lock(self._expand(block))
+
+
 def _build(stored: Atoms, expand: Expansion, keep: Ids | None) -> Atoms:
     """Rows as they are kept: in memory if they are few, else coded in every pass."""
     if keep is None and expand.plain and stored.shape[1] == expand.dim:
@@ -290,7 +306,7 @@ def read_parts(tables: Iterable[FileTable], columns: Sequence[str] | None = None
     for part, first in ((part, parts[0]) for parts in split for part in parts):
         if isinstance(part, ArrayTable):
             require(columns is None, "columns", "None: files of arrays have no names", columns)
-            out += part.parts(load=load)
+            out += [read_rows(file, load=load) for file in part.files]
             continue
         file = part.files[0]
         check_columns(columns or (), part.names)
@@ -313,7 +329,7 @@ def read_parts(tables: Iterable[FileTable], columns: Sequence[str] | None = None
 def _weigh(table: FileTable, columns: Sequence[str] | None) -> int:
     """About the bytes of the rows, if they were loaded."""
     if isinstance(table, ArrayTable):
-        return table.weigh()
+        return sum(map(weigh_rows, table.files))
     kinds = table.kinds
     wanted = [name for name in columns or table.numbers if name in kinds]
     wide = len(wanted)
@@ -399,7 +415,7 @@ class Coder:
         used[cells.values[~cells.missing]] = True
         table = np.zeros(len(used), np.float32)
         for place in np.flatnonzero(used).tolist():
-            level = cells.name_level(place)
+            level = str(cells.levels[place])
             if self._fixed:
                 known = level in self._places
                 rule = f"one of {', '.join(self.levels)}; or leave it out by `columns`"

@@ -25,12 +25,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfhound.core.contracts import Atoms, Ids
+from wolfhound.core.contracts import Ids
 from wolfhound.core.validate import EXACT, HELD, require, require_distinct
-from wolfhound.data import files
-from wolfhound.data.datasets import ARRAYS, read_rows, weigh_rows
+from wolfhound.data.datasets import ARRAYS
 from wolfhound.data.files import PathLike, check_exists, name_file, split_key
 from wolfhound.data.tables import (
     BATCH,
@@ -470,23 +468,6 @@ class ArrayTable:
 
     def __init__(self, files: Sequence[str]) -> None:
         self.files = files
-
-    def weigh(self) -> int:
-        """Bytes of the rows that need not be loaded."""
-        return sum(map(weigh_rows, self.files))
-
-    def parts(self, *, load: bool | None = None) -> list[Atoms]:
-        """All columns: there are no names to choose by. Loaded if all files together are small."""
-        fits = self.weigh() <= files.IN_MEMORY if load is None else load
-        return [read_rows(file, load=fits) for file in self.files]
-
-    def rows(self, ids: Ids) -> dict[str, NDArray[Any]]:
-        """Return the rows as one column of vectors."""
-        parts = self.parts()
-        starts = np.cumsum([0, *(part.shape[0] for part in parts)])
-        owners = np.searchsorted(starts, ids, side="right") - 1
-        taken = [parts[p].take(ids[i : i + 1] - starts[p]) for i, p in enumerate(owners)]
-        return {ROW: np.concatenate(taken)}
 
 
 FileTable: TypeAlias = ArrayTable | ArrowFiles | CsvTable

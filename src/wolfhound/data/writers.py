@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from wolfhound.core.atomic import open_atomically, write_file
 from wolfhound.core.contracts import Atoms, Ids, Vector
-from wolfhound.data.atoms import block_rows
+from wolfhound.data.atoms import block_rows, join
+from wolfhound.data.encoding import read_parts
 from wolfhound.data.files import write_npy
 from wolfhound.data.table_files import ARROW, ROW, ArrayTable, FileTable
 from wolfhound.data.tables import Kind, convert_array, find_free, find_kind, import_arrow
@@ -44,7 +45,7 @@ def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
     ending, taken = path.suffix.lower(), table.names or (ROW,)
     added = {find_free("id", taken): ids, find_free("weight", taken): weights}
     if isinstance(table, ArrayTable):
-        write_table(path, {**table.rows(ids), **added})
+        write_table(path, {ROW: join(read_parts([table])).take(ids), **added})
         return
     rows = table.rows(ids, as_text=ending == ".csv")
     if ending in ARROW:

@@ -23,6 +23,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, Curve, HerdSettings, KernelSession, Session
 from wolfhound.show import plot
 from wolfhound.show.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.solve.arguments import to_places
 from wolfhound.solve.result import LISTED, TRACE, Trace, make_frame, tell_trace
 
 if TYPE_CHECKING:
@@ -367,7 +368,7 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
 def _take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None) -> tuple[Matrix, Matrix]:
     """Rows for a picture: some of all, and the chosen; with a table, ids are of its rows."""
     n = atoms.shape[0]
-    ids = ids if table is None else table.find_places(ids, "ids")
+    ids = to_places(table, ids, "ids")
     require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
     some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
     return atoms.take(some), atoms.take(ids)

@@ -7,10 +7,11 @@ Weighs what the entries of `INDEXES` say of themselves, from two speeds of the m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -75,13 +76,9 @@ def weigh(
         saved = scan.query - needed / least * each.query
         found.append(
             Option(
-                name=kind.name,
-                title=kind.title,
-                recipe=each.recipe,
-                ratio=each.ratio,
-                proves=kind.proves,
+                **pick(kind, "name", "title", "proves"),
+                **pick(each, "recipe", "ratio", "scored", "make"),
                 indexed=kind.passes > 0 and not kind.proves,
-                scored=each.scored,
                 queries=needed,
                 build_seconds=each.build,
                 query_seconds=each.query,
@@ -89,7 +86,6 @@ def weigh(
                 nbytes=math.ceil(each.nbytes),
                 pays_from=max(1.0, math.ceil(each.build / saved)) if saved > 0.0 else math.inf,
                 objection=_object(kind, each, work, proof=proof, savable=savable),
-                make=each.make,
             )
         )
     return tuple(found)
@@ -106,11 +102,6 @@ def _object(kind: IndexKind, each: Estimate, work: Workload, *, proof: bool, sav
     return "too much memory" if each.nbytes > work.max_memory else ""
 
 
-def find_cheapest(options: Sequence[Option]) -> Option:
-    """Return the one with the least total time of those that will do; the first of equals."""
-    return min((each for each in options if not each.objection), key=lambda each: each.total_seconds)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Choice(HasSummary):
     """The cheapest oracle that will do, and all that were weighed.
@@ -121,9 +112,8 @@ class Choice(HasSummary):
     ----------
     atoms : Atoms, optional
         None: a plan for atoms that are not there yet.
-    chosen : Option
     options : tuple of Option
-        All, eligible or not; the chosen is one of them, the first is a scan.
+        All, eligible or not; the first is a scan.
     queries : int
         As an exact oracle would ask.
     proof : bool
@@ -133,11 +123,15 @@ class Choice(HasSummary):
     """
 
     atoms: Atoms | None = field(compare=False)
-    chosen: Option
     options: tuple[Option, ...]
     queries: int
     proof: bool
     workload: Workload
+
+    @property
+    def chosen(self) -> Option:
+        """The one with the least total time of those that will do; the first of equals."""
+        return min((each for each in self.options if not each.objection), key=attrgetter("total_seconds"))
 
     def option(self, name: str) -> Option:
         """Return the option of this name."""
@@ -342,8 +336,7 @@ def choose_oracle(
     found = weigh(work, lambda ratio: many, proof=proof, savable=savable)
     some = any(not each.objection for each in found)
     require(some, "max_memory", "enough for one of the oracles", f"{work.max_memory:g} bytes")
-    best = find_cheapest(found)
-    return Choice(atoms=rows, chosen=best, options=found, queries=many, proof=proof, workload=work)
+    return Choice(atoms=rows, options=found, queries=many, proof=proof, workload=work)
 
 
 def _measure(atoms: Atoms) -> dict[str, Any]:
@@ -558,14 +551,12 @@ def plan(
     )
     grown = _grow(asked)
     work = replace(work, ratio=_find_ratio(work, grown) if ratio is None else float(ratio))
-    options = weigh(work, grown)
     typical, origin = _find_tau(known, work, seed) if tau is None else (float(tau), "given")
     rhos = {each: theory.rho(work.ratio, typical, each) for each in Regime}
     printed = theory.rho_printed(work.ratio, typical)
     return Plan(
         atoms=known,
-        chosen=find_cheapest(options),
-        options=options,
+        options=weigh(work, grown),
         queries=asked,
         proof=False,
         workload=work,

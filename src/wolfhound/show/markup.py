@@ -167,7 +167,7 @@ def _show(value: Any) -> str:
     return value if isinstance(value, str) else finite_text(value, ".6g", unknown="-")
 
 
-def pick(record: object, *names: str) -> dict[str, object]:
+def pick(record: object, *names: str) -> dict[str, Any]:
     """Return some attributes by their names."""
     return {name: getattr(record, name) for name in names}
 
