@@ -11,8 +11,8 @@ from __future__ import annotations
 import enum
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,25 +22,28 @@ from wolfhound.core.progress import report_rows
 from wolfhound.core.validate import describe, join_numbers, require, require_exact
 from wolfhound.data import files
 from wolfhound.data.datasets import read_rows, weigh_rows
-from wolfhound.data.files import ArrayAtoms, KeptAtoms, lock, spool, widen
+from wolfhound.data.files import ArrayAtoms, KeptAtoms, spool, widen
+from wolfhound.data.table_atoms import (
+    CodedAtoms,
+    EncodedColumn,
+    RowAtoms,
+    TableAtoms,
+    TableReport,
+    join_labels,
+    list_some,
+    read_column,
+    read_texts,
+)
 from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table, split_files
 from wolfhound.data.tables import (
     BATCH,
     TRUTHS,
     ColumnCells,
-    EncodedColumn,
     Kind,
-    RowAtoms,
     Table,
-    TableAtoms,
-    TableReport,
     check_columns,
     find_frame,
-    join_labels,
-    list_some,
     read_cells,
-    read_column,
-    read_texts,
 )
 
 __all__ = ["EncodedColumn", "Missing", "RowAtoms", "Table", "TableAtoms", "TableReport", "encode"]
@@ -245,24 +248,6 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
     keep = np.flatnonzero(~left_out).astype(np.int64)
     require(len(keep) > 0, plan.called, "one with a row that has no missing value", listed)
     return keep
-
-
-@final
-class CodedAtoms:
-    """Rows that a pass stored, coded each time they are read: what is too large to keep coded."""
-
-    def __init__(self, stored: Atoms, expand: Callable[[Matrix], Matrix], dim: int) -> None:
-        self.stored, self._expand = stored, expand
-        self.shape, self.dtype = (stored.shape[0], dim), stored.dtype
-
-    def take(self, ids: Ids) -> Matrix:
-        """Return the rows of these places."""
-        return self._expand(self.stored.take(ids))
-
-    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
-        """Yield (first place, read-only block) over all kept rows once, in order."""
-        for first, block in self.stored.blocks(rows):
-            yield first, lock(self._expand(block))
 
 
 def _build(stored: Atoms, expand: Expansion, keep: Ids | None) -> Atoms:

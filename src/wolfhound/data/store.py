@@ -33,10 +33,9 @@ from wolfhound.core.atomic import open_atomically
 from wolfhound.core.contracts import Atoms, AtomsLike
 from wolfhound.core.validate import path as checked_path
 from wolfhound.core.validate import require
-from wolfhound.data.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
+from wolfhound.data.atoms import DIGITS, Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.data.datasets import TENSORS, read_tensor_header
 from wolfhound.data.files import Header
-from wolfhound.data.fingerprints import DIGITS
 
 FORMAT = "wolfhound"
 VERSION = 1
