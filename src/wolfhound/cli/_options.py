@@ -150,9 +150,8 @@ def name_options(**names: str) -> Iterator[None]:
 
     def rename(text: str) -> str:
         for name, option_name in {"columns": "--columns", "by": "--by", **names}.items():
-            text = text.replace(
-                f"`{name}`", f"`{option_name}`" if option_name.startswith("-") else option_name
-            )
+            shown = f"`{option_name}`" if option_name.startswith("-") else option_name
+            text = text.replace(f"`{name}`", shown)
         return text
 
     try:
@@ -290,11 +289,8 @@ def check_reads(ctx: Any) -> None:
         # typer < 0.29 has paths as texts here.
         is_path = getattr(getattr(param, "type", None), "name", "") == "path" and value is not None
         given.append((param, Path(value) if is_path else value))
-    outputs = [
-        (spell(param), value)
-        for param, value in given
-        if param.param_type_name == "option" and isinstance(value, Path)
-    ]
+    options = [pair for pair in given if pair[0].param_type_name == "option"]
+    outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
             saved = path.parent / f"{path.name}{store.ENDING}"

@@ -207,10 +207,8 @@ def _sum_up(done: Sequence[Explanation], wanted: int) -> str:
     support = np.mean([result.support for result in results])
     seconds = seconds_text(sum(result.seconds for result in results))
     passes = passes_text(sum(result.passes for result in results))
-    return (
-        f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap,"
-        f" {support:.3g} atoms each on average, {passes}, {seconds}"
-    )
+    cost = f"{support:.3g} atoms each on average, {passes}, {seconds}"
+    return f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap, {cost}"
 
 
 def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequence[Explanation]) -> None:
@@ -219,10 +217,8 @@ def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequ
     def join_weights() -> Columns:
         tables = [output.list_weights(each.result) for each in done]
         targets = np.repeat([each.target for each in done], [each.result.support for each in done])
-        return {
-            "target": targets,
-            **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]},
-        }
+        whole = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        return {"target": targets, **whole}
 
     def draw() -> Figure:
         if len(done) == 1:
@@ -308,10 +304,8 @@ class FileExplained(NamedTuple):
         if len(result) > SHOWN:
             console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
         support = result.support.mean() if len(result) else 0.0
-        console.print(
-            f"[bold]{result.verdict()}[/],"
-            f" {support:.3g} atoms each on average, {seconds_text(result.seconds)}"
-        )
+        cost = f"{support:.3g} atoms each on average, {seconds_text(result.seconds)}"
+        console.print(f"[bold]{result.verdict()}[/], {cost}")
 
 
 def list_mixtures(

@@ -31,6 +31,7 @@ from wolfhound.data.encoding import (
 from wolfhound.data.table_files import NAMED, ROW, ArrayTable, FileTable, open_table
 from wolfhound.data.tables import find_free
 from wolfhound.data.writers import write_rows
+from wolfhound.show.markup import Summary
 
 if TYPE_CHECKING:
     from wolfhound.herding.kernels import Kernel
@@ -137,17 +138,13 @@ def herd(
     if scores is not None:
         drawn, herded = _join_scores(points, scores, standardize=standardize)
     else:
-        settings |= {"standardize": standardize}
-    if table is not None and scores is None:  # kept, so that a saved run can go on
-        settings |= {"columns": named, "missing": policy, "numeric_only": numeric_only}
+        coded = {"columns": named, "missing": policy, "numeric_only": numeric_only}
+        # Kept, so that a saved run can go on.
+        settings |= {"standardize": standardize, **({} if table is None else coded)}
     try:
         result = choose(herded, m, max_seconds=max_seconds, progress=not as_json, seed=seed, **settings)
     except TimeoutError as error:  # not wrong use, but there is nothing to write
-        if as_json:
-            ended = {"status": Status.MAX_SECONDS.name, "success": False, "message": str(error)}
-            output.print_json(ended)
-        else:
-            output.notify(str(error))
+        _tell_timeout(str(error), as_json=as_json)
         raise Exit(1) from None
     outputs.finish(
         result,
@@ -157,6 +154,13 @@ def herd(
         say_where=True,
         figure=lambda: result.plot(atoms=drawn),
     )
+
+
+def _tell_timeout(text: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(Summary.of_run("herd", Status.MAX_SECONDS, message=text).document())
+    else:
+        output.notify(text)
 
 
 # ---------------------------------------------------------------- names and files -> arguments of `herd`

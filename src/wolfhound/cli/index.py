@@ -207,15 +207,10 @@ def query(
         return
     document = {"kind": kind.name, "queries": len(hits.ids), "k": hits.ids.shape[1], "seconds": seconds}
     document |= {"passes": hits.passes, "scored": int(hits.scored.sum())}
-    answers = [
-        {
-            "query": i,
-            "bound": float(bound),
-            "ids": ids[ids >= 0].tolist(),
-            "scores": scores[ids >= 0].tolist(),
-        }
-        for i, (ids, scores, bound) in enumerate(zip(hits.ids, hits.scores, hits.bounds, strict=True))
-    ]
+    answers = []
+    for i, (ids, scores, bound) in enumerate(zip(hits.ids, hits.scores, hits.bounds, strict=True)):
+        there = {"ids": ids[ids >= 0].tolist(), "scores": scores[ids >= 0].tolist()}
+        answers.append({"query": i, "bound": float(bound), **there})
     output.print_json(document | {"hits": answers})
 
 

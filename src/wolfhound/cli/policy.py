@@ -114,11 +114,10 @@ def solve(
     require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
     number(max_steps, "max_steps", low=0.0)
     given = ModelFiles(reward, transition, start, centres)
-    model = (
-        _make_random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
-        if atoms is None
-        else _read(atoms, given, gamma=gamma, curvature=curvature)
-    )
+    if atoms is None:
+        model = _make_random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
+    else:
+        model = _read(atoms, given, gamma=gamma, curvature=curvature)
     model = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}

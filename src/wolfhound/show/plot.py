@@ -139,10 +139,8 @@ def draw_totals(
     times = hide_nonpositive(np.array(list(seconds.values())))
     looks = {each: ("", COLOURS[0]) for each in seconds}
     looks |= {each: (" (will not do)", PALE) for each in faint} | {marked: (" (chosen)", COLOURS[1])}
-    names, colours = (
-        [verbatim(each + looks[each][0]) for each in seconds],
-        [looks[each][1] for each in seconds],
-    )
+    names = [verbatim(each + looks[each][0]) for each in seconds]
+    colours = [looks[each][1] for each in seconds]
     axes.barh(names, np.nan_to_num(times), color=colours)
     axes.invert_yaxis()
     use_log(axes.set_xscale, times)

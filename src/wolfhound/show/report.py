@@ -209,9 +209,8 @@ class PageLabels(RowLabels):
     def html(self, atom: Atom) -> str:
         """Return the picture and the name of an atom, as HTML."""
         name = self.name(atom)
-        found = (
-            self._thumbnails(atom.id) if callable(self._thumbnails) else _look_up(self._thumbnails, atom.id)
-        )
+        pictures = self._thumbnails
+        found = pictures(atom.id) if callable(pictures) else _look_up(pictures, atom.id)
         if found is None:
             return escape(name)
         picture = f'<img src="{_embed(found)}" alt="{escape(f"picture of {name}")}">'
