@@ -25,8 +25,8 @@ from wolfhound.core.contracts import Atoms, Matrix, Status
 from wolfhound.core.progress import Cut as CutPass
 from wolfhound.core.progress import on_progress
 from wolfhound.core.threads import set_threads
+from wolfhound.data import atoms as atoms_file
 from wolfhound.data import atoms as module
-from wolfhound.data import fingerprints
 from wolfhound.data.atoms import (
     ArrayAtoms,
     ConcatAtoms,
@@ -312,7 +312,7 @@ def hash_all(rows: NDArray[Any], step: int) -> str:
 def test_a_digest_is_a_tree_of_all_rows_at_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch, leaf: int, threads: int
 ) -> None:
-    monkeypatch.setattr(fingerprints, "LEAF", leaf)
+    monkeypatch.setattr(atoms_file, "LEAF", leaf)
     rows = np.random.default_rng(0).standard_normal((1500, 3))
     set_threads(threads)
     try:

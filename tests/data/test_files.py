@@ -175,7 +175,7 @@ def test_a_pass_over_a_file_that_changes_ends_with_an_error(
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_named(tmp_path: Path) -> None:
-    rows = FileAtoms(saved(tmp_path / "x.npy", np.zeros((10, 5), np.float32)))._rows
+    rows = FileAtoms(saved(tmp_path / "x.npy", np.zeros((10, 5), np.float32)))
     with pytest.raises(OSError, match=r"x.npy ends inside row 8 or"), rows.open() as file:
         os.truncate(rows.path, 300)
         rows.fill(file, 8, np.empty((2, 5), np.float32))

@@ -210,7 +210,9 @@ def test_a_key_chooses_an_array(tmp_path: Path) -> None:
     np.savez(path, a=ROWS, b=ROWS + 1, c=np.zeros(3))
     np.testing.assert_array_equal(values(read_atoms(f"{path}:b")), ROWS + 1)
     for wrong in (str(path), f"{path}:d"):
-        with pytest.raises(ValueError, match=r"`path` must be .*x.npz::key, key one of a, b, c"):
+        with pytest.raises(
+            ValueError, match=r"`path` must be .*x.npz::name, name one of a \(3, 2\), b \(3, 2\), c"
+        ):
             read_atoms(wrong)
     with pytest.raises(ValueError, match="`columns` must be None"):
         read_atoms(f"{path}:a", columns=["a"])

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from wolfhound import Custom, SquaredDistance, design, herd, load, minimize, minimize_many
 from wolfhound.core.contracts import Status
-from wolfhound.data import fingerprints, store
+from wolfhound.data import atoms as atoms_file
+from wolfhound.data import store
 from wolfhound.oracles.clusters import ClusterIndex
 from wolfhound.oracles.int8.file_scan import Int8FileScan
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -147,7 +148,7 @@ def test_a_run_of_a_function_is_proved_again_where_it_has_ended(tmp_path: Path) 
 
 
 def test_nothing_is_hashed_where_nothing_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wolfhound.data.fingerprints.hash_rows", None)
+    monkeypatch.setattr("wolfhound.data.atoms.hash_rows", None)
     minimize(F, ROWS)
     minimize_many(TARGET[None], ROWS)
     ClusterIndex.build(ROWS)
@@ -157,12 +158,12 @@ def test_nothing_is_hashed_where_nothing_is_saved(monkeypatch: pytest.MonkeyPatc
 def test_a_call_hashes_all_rows_once(door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DOORS[door].save(tmp_path / "saved")
     calls: list[Any] = []
-    plain = fingerprints.hash_rows
+    plain = atoms_file.hash_rows
 
     def hash_rows(*given: Any) -> list[str]:
         calls.append(given)
         return plain(*given)
 
-    monkeypatch.setattr(fingerprints, "hash_rows", hash_rows)
+    monkeypatch.setattr(atoms_file, "hash_rows", hash_rows)
     DOORS[door].use(tmp_path / "saved", ROWS)
     assert len(calls) == 1

@@ -11,13 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from wolfhound.core.atomic import write_atomically
+from wolfhound.core.atomic import open_atomically, write_file
 from wolfhound.data import store
 from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, as_atoms, fingerprint
 from wolfhound.data.store import StoreError, check_fingerprint, compose, load, save
@@ -432,15 +432,11 @@ def test_a_failure_after_the_new_is_in_place_leaves_the_new(
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    write_atomically(path, lambda stream: print(stream.write(b"first"), end=""))
+    write_file(path, b"first")
     assert path.read_bytes() == b"first"
-
-    def broken(stream: BinaryIO) -> None:
+    with pytest.raises(OSError, match="No space left"), open_atomically(path) as stream:
         stream.write(b"half")
         raise OSError(errno.ENOSPC, "No space left")
-
-    with pytest.raises(OSError, match="No space left"):
-        write_atomically(path, broken)
     assert path.read_bytes() == b"first"
     assert names(tmp_path) == {"out.json"}
 
@@ -603,18 +599,15 @@ def test_without_locks_what_others_write_is_left_alone(
     ],
 )
 def test_an_error_of_writing_names_the_file(tmp_path: Path, error: OSError, name: str) -> None:
-    def fail(stream: BinaryIO) -> None:
+    with pytest.raises(OSError) as raised, open_atomically(tmp_path / "run.html"):
         raise error
-
-    with pytest.raises(OSError) as raised:
-        write_atomically(tmp_path / "run.html", fail)
     assert Path(raised.value.filename).name == name
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_takes_no_file_is_named_by_the_file_that_was_wanted(tmp_path: Path) -> None:
     with pytest.raises(OSError) as raised:
-        write_atomically(tmp_path / "none" / "run.html", lambda stream: None)
+        write_file(tmp_path / "none" / "run.html", b"")
     assert str(raised.value).endswith(f"'{tmp_path / 'none' / 'run.html'}'")
 
 

@@ -96,7 +96,7 @@ def test_an_index_from_outside_is_weighed_built_saved_and_loaded(tmp_path: Path)
     found = plan(n=10**6, d=16, queries=10**6)
     assert found.pays
     assert found.chosen.name == "copy"
-    assert found.to_dict()["chosen"] == "copy"
+    assert found.summary().document()["chosen"] == "copy"
     found.plot(tmp_path / "plan.png")
 
 

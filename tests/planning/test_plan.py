@@ -132,7 +132,7 @@ def test_the_printed_exponent_is_shown_as_wrong() -> None:
     assert found.printed.rho == pytest.approx(0.065, abs=5e-4)
     assert found.printed.rho < min(each.rho for each in found.exponents.values())
     assert "as the paper prints it: WRONG, too low 0.065" in " ".join(str(found).split())
-    assert found.to_dict()["exponents"]["printed"]["true"] is False
+    assert found.summary().document()["exponents"]["printed"]["true"] is False
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_what_is_planned_is_built() -> None:
 def test_a_plan_can_be_pickled_and_written_as_json() -> None:
     found = plan(ROWS, speeds=FIXED)
     assert pickle.loads(pickle.dumps(found)) == found
-    document = json.loads(json.dumps(found.to_dict()))
+    document = json.loads(json.dumps(found.summary().document()))
     assert document["chosen"] == found.chosen.name
     assert document["options"][0]["total_seconds"] == found.options[0].total_seconds
     assert document["exponents"]["near_linear"]["rho"] == found.exponents[Regime.NEAR_LINEAR].rho

@@ -76,15 +76,15 @@ def test_a_trace_labels_the_axes() -> None:
 def test_what_is_not_proved_is_drawn_as_far_as_it_goes(
     value: list[float], lower: list[float], tmp_path: Path
 ) -> None:
-    plot.save(draw(np.array(value), np.array(lower), 0.0), tmp_path / "run.png")
+    plot.keep(draw(np.array(value), np.array(lower), 0.0), tmp_path / "run.png")
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
 def test_an_empty_run_is_drawn(tmp_path: Path) -> None:
     none = np.empty(0)
-    plot.save(plot.draw_gaps({"a": plot.Run(none, none, none)}), tmp_path / "b.png")
-    plot.save(plot.draw_gaps({"a": plot.Run(SECONDS * 0, SECONDS * 0, PASSES + np.inf)}), tmp_path / "c.png")
+    plot.keep(plot.draw_gaps({"a": plot.Run(none, none, none)}), tmp_path / "b.png")
+    plot.keep(plot.draw_gaps({"a": plot.Run(SECONDS * 0, SECONDS * 0, PASSES + np.inf)}), tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 0
 
 
@@ -113,10 +113,10 @@ def test_compare_refuses_more_runs_than_colours(how_many: int) -> None:
 
 def test_the_ending_chooses_the_format(tmp_path: Path) -> None:
     figure = plot.draw_gaps({"a": plot.Run(PASSES, SECONDS, VALUE)})
-    plot.save(figure, tmp_path / "a.svg")
+    plot.keep(figure, tmp_path / "a.svg")
     assert "<svg" in (tmp_path / "a.svg").read_text()
     with pytest.raises(ValueError, match="nonsense"):
-        plot.save(figure, tmp_path / "a.nonsense")
+        plot.keep(figure, tmp_path / "a.nonsense")
 
 
 @pytest.mark.parametrize("name", ["a", "a.nonsense", "none/a.png", "folder.png", "b.svg/a.png"])
@@ -125,7 +125,7 @@ def test_places_that_cannot_be_written_are_refused_by_name(tmp_path: Path, name:
     (tmp_path / "b.svg").write_text("old")
     figure = plot.draw_gaps({"a": plot.Run(PASSES, SECONDS, VALUE)})
     with pytest.raises(ValueError, match=r"`path` must be (a file|in a folder).* Got .*/") as raised:
-        plot.save(figure, tmp_path / name)
+        plot.keep(figure, tmp_path / name)
     assert ".tmp" not in str(raised.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.svg", "folder.png"]
 
@@ -137,10 +137,10 @@ def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", _fail)
         with pytest.raises(OSError, match="No space"):
-            plot.save(figure, tmp_path / "a.PNG")
+            plot.keep(figure, tmp_path / "a.PNG")
     assert (tmp_path / "real.png").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 2
-    plot.save(figure, tmp_path / "a.PNG")
+    plot.keep(figure, tmp_path / "a.PNG")
     assert (tmp_path / "a.PNG").is_symlink() and (tmp_path / "real.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -156,10 +156,10 @@ def test_texts_of_users_are_drawn_as_they_stand(tmp_path: Path, name: str) -> No
     run, ones = plot.Run(PASSES, SECONDS, VALUE), np.ones(3)
     figure = plot.draw_gaps({name: run, "other": run}, title=name)
     assert len(figure.legends[0].get_texts()) == 2
-    plot.save(figure, tmp_path / "a.svg")
+    plot.keep(figure, tmp_path / "a.svg")
     totals = partial(plot.draw_totals, seconds={name: 1.0, "other": 2.0}, marked=name)
     stems = partial(plot.draw_stems, places=ones, weights=ones, x=name, y=name)
-    plot.save(plot.draw_all([totals, stems], title=name), tmp_path / "a.png")
+    plot.keep(plot.draw_all([totals, stems], title=name), tmp_path / "a.png")
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ from wolfhound.data.files import FileRows, check_exists, open_rows
 from wolfhound.data.table_files import ArrayTable, find_files, open_table, split_paths
 from wolfhound.data.tables import Kind, read_cells
 from wolfhound.many.result import RUN
+from wolfhound.solve.arguments import to_places
 
 UNLIMITED = math.inf
 
@@ -149,9 +150,8 @@ def name_options(**names: str) -> Iterator[None]:
 
     def rename(text: str) -> str:
         for name, option_name in {"columns": "--columns", "by": "--by", **names}.items():
-            text = text.replace(
-                f"`{name}`", f"`{option_name}`" if option_name.startswith("-") else option_name
-            )
+            shown = f"`{option_name}`" if option_name.startswith("-") else option_name
+            text = text.replace(f"`{name}`", shown)
         return text
 
     try:
@@ -197,7 +197,7 @@ class NamedRows(NamedTuple):
 
     def find_place(self, row: int) -> int:
         """The atom that a row of the file is."""
-        return row if self.table is None else int(self.table.find_places([row], "--target")[0])
+        return int(to_places(self.table, [row], "--target")[0])
 
     def name_rows(self, result: Any) -> Any:
         """A result with ids that are rows of the file."""
@@ -213,16 +213,13 @@ def read_table(path: str, names: str | None, *, missing: str, numeric_only: bool
     with name_options(atoms="ATOMS"), show_progress(True, read_rows("reading")):
         plan = EncodingPlan(missing=policy, numeric_only=numeric_only, called="atoms")
         table = encode_source(source, plan)
+    if names is not None:
+        return NamedRows(table.atoms, _read_names(names, table.report.rows), table)
     known_texts = set(source.texts)
     texts = [name for name, _ in table.report.carried if name in known_texts]
-    if names is None and texts and (numeric_only or len(texts) > 1):
+    if texts and (numeric_only or len(texts) > 1):
         texts = _find_names(source, texts)
-    only = texts[0] if names is None and len(texts) == 1 else None
-    known = None if only is None else tuple(read_texts(source, only, "None"))
-    if names is not None:
-        known = readers.read_names(names)
-        n = table.report.rows
-        require(len(known) == n, "--names", f"{n:,} names, one per row", f"{len(known):,} in {names}")
+    known = tuple(read_texts(source, texts[0], "None")) if len(texts) == 1 else None
     return NamedRows(table.atoms, known, table)
 
 
@@ -240,18 +237,21 @@ def read_atoms(path: str, names: str | None) -> tuple[Atoms, tuple[str, ...] | N
 
     Without a file of names, the only text column of the atoms serves.
     """
-    if names is None:
-        table = open_table(path)
-        with show_progress(True, read_rows("reading")):
-            atoms = join(read_parts([table]))
-        if isinstance(table, ArrayTable) or len(table.texts) != 1:
-            return atoms, None
-        return atoms, tuple(read_texts(table, table.texts[0], "None"))
-    atoms, read = open_atoms(path), readers.read_names(names)
-    n = atoms.shape[0]
-    if len(read) != n:
-        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(read):,} in {names}.")
-    return atoms, read
+    table = open_table(path)
+    with show_progress(True, read_rows("reading")):
+        atoms = join(read_parts([table]))
+    if names is not None:
+        return atoms, _read_names(names, atoms.shape[0])
+    if isinstance(table, ArrayTable) or len(table.texts) != 1:
+        return atoms, None
+    return atoms, tuple(read_texts(table, table.texts[0], "None"))
+
+
+def _read_names(file: str, n: int) -> tuple[str, ...]:
+    found = readers.read_names(file)
+    if len(found) != n:
+        raise ValueError(f"`--names` must hold {n:,} names, one per atom. Got {len(found):,} in {file}.")
+    return found
 
 
 def read_points(file: str) -> NDArray[Any] | FileRows:
@@ -289,11 +289,8 @@ def check_reads(ctx: Any) -> None:
         # typer < 0.29 has paths as texts here.
         is_path = getattr(getattr(param, "type", None), "name", "") == "path" and value is not None
         given.append((param, Path(value) if is_path else value))
-    outputs = [
-        (spell(param), value)
-        for param, value in given
-        if param.param_type_name == "option" and isinstance(value, Path)
-    ]
+    options = [pair for pair in given if pair[0].param_type_name == "option"]
+    outputs = [(spell(param), value) for param, value in options if isinstance(value, Path)]
     for i, (option, path) in enumerate(outputs):
         for param, value in given:
             saved = path.parent / f"{path.name}{store.ENDING}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,9 @@ from wolfhound.cli._app import stdout as stdout  # noqa: PLC0414 - commands find
 from wolfhound.cli._options import check_file, check_saved
 from wolfhound.core.contracts import Status
 from wolfhound.data import store
-from wolfhound.data.writers import TABLES, as_json, write_file
+from wolfhound.data.writers import TABLES, as_json
 from wolfhound.show import plot
-from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, Summary
+from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, HasSummary, Summary
 from wolfhound.solve.checkpoint import KIND, Checkpoint
 from wolfhound.solve.result import Result
 
@@ -35,19 +35,7 @@ _BAR = 24
 _BRACKET = re.compile(r"(\\*)\[([a-z#/@][^[]*?\])?")  # the second group: what rich takes for a tag
 
 
-class HasStatus(Protocol):
-    """What every result has."""
-
-    @property
-    def status(self) -> Status | NDArray[np.object_]:
-        """Why it ended; of many targets, why each did."""
-
-    @property
-    def success(self) -> bool:
-        """Whether it did what was asked."""
-
-
-def exit_code(*results: HasStatus) -> int:
+def exit_code(*results: Any) -> int:
     """0 if all did what was asked, 130 if one was interrupted, else 1."""
     if any((np.array(result.status, object) == Status.INTERRUPTED).any() for result in results):
         return 130
@@ -158,7 +146,7 @@ class Outputs(NamedTuple):
         if self.save is not None:
             result.save(self.save)
         if self.picture is not None:
-            write_picture(self.picture, result.plot() if figure is None else figure())
+            plot.keep(result.plot() if figure is None else figure(), self.picture)
         if self.page is not None:
             from wolfhound.show.report import report  # noqa: PLC0415 - not needed by most
 
@@ -174,22 +162,25 @@ class Outputs(NamedTuple):
         top: int = 0,
         notes: Sequence[tuple[str, str]] = (),
         more: Mapping[str, object] = {},
+        parts: Mapping[str, HasSummary] = {},
         say_where: bool = False,
         **written: Any,
     ) -> NoReturn:
-        """Write a result, tell it with `notes` as lines, `more` as values, and leave with its exit code."""
+        """Write a result, tell it with `notes` as lines, `more` as values, and leave with its exit code.
+
+        `parts` are results that belong to it: told after it, and in its document by their names.
+        """
         told = result.summary()  # nothing is written before it is known what to tell
         told = told._replace(fields=(*told.fields, *notes))
+        others = {name: part.summary() for name, part in parts.items()}
         self.write(result, table, **written)
-        tell(told, as_json, top=top, more=more)
+        documents = {name: each.document() for name, each in others.items()} if as_json else {}
+        tell(told, as_json, top=top, more={**more, **documents})
+        for each in () if as_json else others.values():
+            tell(each)
         if say_where and self.out is not None and not as_json:
             stdout().print(f"Written to [bold]{plain(str(self.out))}[/]", soft_wrap=True)
         raise Exit(exit_code(result))
-
-
-def write_picture(path: Path, figure: Figure) -> None:
-    """Write a figure, all or nothing."""
-    write_file(path, plot.render(figure, path.suffix[1:].lower()))
 
 
 def list_weights(result: Result) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Exit
+from typer import Argument
 
 import wolfhound as wh
 from wolfhound.cli import _options as opt
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Texts = list[str] | None
 
 _what = opt.in_panel("What is planned")
-_CRITERIA = ("d", "a", "i")
 _ROWS = 1_000_000
 """Runs that are written row by row: a table is made in memory."""
 
@@ -105,16 +104,13 @@ def design(
         )
         plan = None if runs is None else found.round(runs)
     table = (found if plan is None else plan).to_columns
-    shown = found if plan is None else {"Weights": found, "Runs": plan}
-    outputs.write(found, lambda path: write_table(path, table()), shown=shown)
-    told = [each.summary() for each in (found, plan) if each is not None]
-    if as_json:
-        whole = {} if plan is None else {"plan": told[1].document()}
-        output.print_json({**told[0].document(), **whole})
-    else:
-        for each in told:
-            output.tell(each)
-    raise Exit(output.exit_code(found))
+    outputs.finish(
+        found,
+        lambda path: write_table(path, table()),
+        as_json=as_json,
+        parts={} if plan is None else {"plan": plan},
+        shown=found if plan is None else {"Weights": found, "Runs": plan},
+    )
 
 
 def _find_candidates(file: str | None, factors: Sequence[str], columns: Sequence[str]) -> str | Factors:
@@ -153,8 +149,7 @@ def _choose_model(name: str, *, intercept: bool) -> ModelLike:
 
 
 def _choose_criterion(name: str, region: str | None) -> Criterion:
-    require(name.lower() in _CRITERIA, "--criterion", f"one of {', '.join(_CRITERIA)}", name)
+    known: dict[str, Criterion] = {"d": wh.DOptimal(), "a": wh.AOptimal(), "i": wh.IOptimal(region)}
+    require(name.lower() in known, "--criterion", f"one of {', '.join(known)}", name)
     require(region is None or name.lower() == "i", "--region", "left out unless --criterion is i", region)
-    if name.lower() == "i":
-        return wh.IOptimal(region)
-    return wh.AOptimal() if name.lower() == "a" else wh.DOptimal()
+    return known[name.lower()]

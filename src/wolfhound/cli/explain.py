@@ -53,7 +53,7 @@ class Explanation(NamedTuple):
         """|x - target|."""
         return math.sqrt(2.0 * max(self.result.value, 0.0))
 
-    def make_document(self) -> dict[str, object]:
+    def document(self) -> dict[str, object]:
         """Return the target, its distance, and what the result tells, as JSON values."""
         return {"target": self.target, "distance": self.distance, **self.result.summary().document()}
 
@@ -153,8 +153,7 @@ def explain(
             explanation.print(console, top)
     _write_explanations(outputs, rows, done)
     if as_json:
-        documents = [each.make_document() for each in done]
-        output.print_json({"table": rows.describe(), "targets": documents})
+        output.print_json({"table": rows.describe(), "targets": [each.document() for each in done]})
     else:
         for explanation in [] if live else done:
             explanation.print(console, top)
@@ -208,10 +207,8 @@ def _sum_up(done: Sequence[Explanation], wanted: int) -> str:
     support = np.mean([result.support for result in results])
     seconds = seconds_text(sum(result.seconds for result in results))
     passes = passes_text(sum(result.passes for result in results))
-    return (
-        f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap,"
-        f" {support:.3g} atoms each on average, {passes}, {seconds}"
-    )
+    cost = f"{support:.3g} atoms each on average, {passes}, {seconds}"
+    return f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap, {cost}"
 
 
 def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequence[Explanation]) -> None:
@@ -220,10 +217,8 @@ def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequ
     def join_weights() -> Columns:
         tables = [output.list_weights(each.result) for each in done]
         targets = np.repeat([each.target for each in done], [each.result.support for each in done])
-        return {
-            "target": targets,
-            **{name: np.concatenate([table[name] for table in tables]) for name in tables[0]},
-        }
+        whole = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+        return {"target": targets, **whole}
 
     def draw() -> Figure:
         if len(done) == 1:
@@ -309,10 +304,8 @@ class FileExplained(NamedTuple):
         if len(result) > SHOWN:
             console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
         support = result.support.mean() if len(result) else 0.0
-        console.print(
-            f"[bold]{result.verdict()}[/],"
-            f" {support:.3g} atoms each on average, {seconds_text(result.seconds)}"
-        )
+        cost = f"{support:.3g} atoms each on average, {seconds_text(result.seconds)}"
+        console.print(f"[bold]{result.verdict()}[/], {cost}")
 
 
 def list_mixtures(

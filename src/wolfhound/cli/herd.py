@@ -31,6 +31,7 @@ from wolfhound.data.encoding import (
 from wolfhound.data.table_files import NAMED, ROW, ArrayTable, FileTable, open_table
 from wolfhound.data.tables import find_free
 from wolfhound.data.writers import write_rows
+from wolfhound.show.markup import Summary
 
 if TYPE_CHECKING:
     from wolfhound.herding.kernels import Kernel
@@ -137,9 +138,9 @@ def herd(
     if scores is not None:
         drawn, herded = _join_scores(points, scores, standardize=standardize)
     else:
-        settings |= {"standardize": standardize}
-    if table is not None and scores is None:  # kept, so that a saved run can go on
-        settings |= {"columns": named, "missing": policy, "numeric_only": numeric_only}
+        coded = {"columns": named, "missing": policy, "numeric_only": numeric_only}
+        # Kept, so that a saved run can go on.
+        settings |= {"standardize": standardize, **({} if table is None else coded)}
     try:
         result = choose(herded, m, max_seconds=max_seconds, progress=not as_json, seed=seed, **settings)
     except TimeoutError as error:  # not wrong use, but there is nothing to write
@@ -157,7 +158,7 @@ def herd(
 
 def _tell_timeout(text: str, *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"status": Status.MAX_SECONDS.name, "success": False, "message": text})
+        output.print_json(Summary.of_run("herd", Status.MAX_SECONDS, message=text).document())
     else:
         output.notify(text)
 
@@ -243,9 +244,9 @@ def _read_labels(texts: Sequence[str], table: TableAtoms | None, n: int) -> NDAr
     for text in texts:
         if _is_label_file(text):
             labels = _read_array(text)
-            rule = f"`--by` must hold {n:,} labels, one per row."
             if labels.shape != (n,):
-                raise ValueError(f"{rule} Got shape {labels.shape} in {text}.")
+                got = f"Got shape {labels.shape} in {text}."
+                raise ValueError(f"`--by` must hold {n:,} labels, one per row. {got}")
         elif table is None:
             raise ValueError(f"`--by` must be a .npy or .txt file of labels. Got {text}.")
         else:

@@ -18,6 +18,7 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._app import Command, Commands
 from wolfhound.cli._options import option
+from wolfhound.core.atomic import write_file
 from wolfhound.core.contracts import Atoms, Hits, Ids, Oracle, Vector
 from wolfhound.core.progress import read_count, read_rows, show_progress, time_solving
 from wolfhound.core.text import bytes_text, passes_text, seconds_text
@@ -25,7 +26,7 @@ from wolfhound.core.validate import memory, require
 from wolfhound.data import store
 from wolfhound.data.atoms import check_finite
 from wolfhound.data.readers import read_names
-from wolfhound.data.writers import TABLES, npz_bytes, write_atoms, write_file, write_table
+from wolfhound.data.writers import TABLES, npz_bytes, write_atoms, write_table
 from wolfhound.oracles.asking import join
 from wolfhound.oracles.indexes import INDEXES, SAVED_AS, IndexKind, find_saved, load_index
 from wolfhound.show.markup import Field, Summary
@@ -205,15 +206,10 @@ def query(
         return
     document = {"kind": kind.name, "queries": len(hits.ids), "k": hits.ids.shape[1], "seconds": seconds}
     document |= {"passes": hits.passes, "scored": int(hits.scored.sum())}
-    answers = [
-        {
-            "query": i,
-            "bound": float(bound),
-            "ids": ids[ids >= 0].tolist(),
-            "scores": scores[ids >= 0].tolist(),
-        }
-        for i, (ids, scores, bound) in enumerate(zip(hits.ids, hits.scores, hits.bounds, strict=True))
-    ]
+    answers = []
+    for i, (ids, scores, bound) in enumerate(zip(hits.ids, hits.scores, hits.bounds, strict=True)):
+        there = {"ids": ids[ids >= 0].tolist(), "scores": scores[ids >= 0].tolist()}
+        answers.append({"query": i, "bound": float(bound), **there})
     output.print_json(document | {"hits": answers})
 
 
@@ -403,22 +399,6 @@ def _flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 # ---------------------------------------------------------------- check
 
 
-class Checked(NamedTuple):
-    """What a check has found.
-
-    `seconds` is per query, asked alone; `scan_seconds` is Scan's for all of
-    them, in one pass.
-    """
-
-    kind: str
-    exact: bool
-    ratio: float
-    ratio_p10: float
-    seconds: float
-    scan_seconds: float
-    faults: list[str]
-
-
 @app.command(cls=Command)
 def check(
     path: Saved,
@@ -440,59 +420,47 @@ def check(
     try:
         kind, index = find_saved(path), load_index(path, rows)
     except store.StoreError as error:
-        told, faults = (
-            Summary("", (Field("", values={"passed": False, "faults": [str(error)]}),)),
-            [str(error)],
-        )
-        right = ""
+        faults = [str(error)]
+        told = Summary("", (Field("", values={"passed": False, "faults": faults}),))
     else:
-        found = _compare(kind, index, queries, seed)
-        told, faults = _describe_check(found, queries), found.faults
-        right = f"all {'answers' if found.exact else 'scores'} are right"
+        told, faults = _audit(kind, index, queries, seed)
     output.tell(told, as_json)
     if not as_json:
         for fault in faults:
             output.stdout().print(f"[bold red]WRONG[/] {output.plain(fault)}", soft_wrap=True)
-        if not faults:
-            output.print_plain(f"Intact, made from these atoms, and {right}.")
+        for note in told.notes:
+            output.print_plain(note)
     raise Exit(1 if faults else 0)
 
 
-def _compare(kind: IndexKind, index: Oracle, size: int, seed: int) -> Checked:
+def _audit(kind: IndexKind, index: Oracle, size: int, seed: int) -> tuple[Summary, list[str]]:
+    """Return what random queries say of an index, and what is wrong with its answers."""
     sample = sample_queries(index.atoms, size, seed=seed)
-    begin = time.perf_counter()
-    truth = wh.Scan(index.atoms, screen=False).query(sample.queries)
-    scan_seconds = time_solving(begin)
+    truth, scan_seconds = _time_query(wh.Scan(index.atoms, screen=False), sample.queries)
     hits = index.query(sample.queries)
-    exact = kind.proves or bool(np.isfinite(hits.bounds).all())
-    wrong = find_faults(index.atoms, sample.queries, hits, truth, exact=exact)
-    if exact and not np.isfinite(hits.bounds).all():
-        wrong.append("an answer is not proved")
-    ratios, alone = sample.ratios(hits, truth), []
-    for query in sample.queries:
-        begin = time.perf_counter()
-        index.query(query[None])
-        alone.append(time_solving(begin))
-    return Checked(
-        kind=kind.name,
-        exact=exact,
-        ratio=float(ratios.mean()),
-        ratio_p10=float(np.quantile(ratios, 0.1)),
-        seconds=statistics.median(alone),
-        scan_seconds=scan_seconds,
-        faults=wrong,
-    )
-
-
-def _describe_check(found: Checked, size: int) -> Summary:
+    proved = bool(np.isfinite(hits.bounds).all())
+    exact = kind.proves or proved
+    faults = find_faults(index.atoms, sample.queries, hits, truth, exact=exact)
+    faults += ["an answer is not proved"] if exact and not proved else []
+    ratios = sample.ratios(hits, truth)
+    mean, low = float(ratios.mean()), float(np.quantile(ratios, 0.1))
+    alone = statistics.median(_time_query(index, query[None])[1] for query in sample.queries)
+    values = {"passed": not faults, "kind": kind.name, "exact": exact, "ratio": mean, "ratio_p10": low}
+    values |= {"seconds": alone, "scan_seconds": scan_seconds, "faults": faults}
     fields = (
-        Field("kind", found.kind, {"passed": not found.faults, **found._asdict()}),
-        Field("answers", "exact, with proof" if found.exact else "approximate, without proof"),
-        Field("ratio", f"mean {found.ratio:.4f}, 10th percentile {found.ratio_p10:.4f}"),
-        Field("time", f"{seconds_text(found.seconds)} per query, alone"),
-        Field("Scan", f"{seconds_text(found.scan_seconds)} for all {size:,} queries, in one pass"),
+        Field("kind", kind.name, values),
+        Field("answers", "exact, with proof" if exact else "approximate, without proof"),
+        Field("ratio", f"mean {mean:.4f}, 10th percentile {low:.4f}"),
+        Field("time", f"{seconds_text(alone)} per query, alone"),
+        Field("Scan", f"{seconds_text(scan_seconds)} for all {size:,} queries, in one pass"),
     )
-    return Summary("", fields)
+    right = f"Intact, made from these atoms, and all {'answers' if exact else 'scores'} are right."
+    return Summary("", fields, notes=() if faults else (right,)), faults
+
+
+def _time_query(oracle: Oracle, queries: Vector) -> tuple[Hits, float]:
+    begin = time.perf_counter()
+    return oracle.query(queries), time_solving(begin)
 
 
 # ---------------------------------------------------------------- whether answers are right

@@ -118,9 +118,8 @@ def _read_columns(
     table: Table, flags: dict[str, str | None], missing: str
 ) -> tuple[dict[str, Vector], TableAtoms]:
     """Return columns of numbers by the options that name them, and the rows in which each has a value."""
-    require(
-        missing in ("drop", "error"), "--missing", "one of drop, error: a mean is no observation", missing
-    )
+    rule = "one of drop, error: a mean is no observation"
+    require(missing in ("drop", "error"), "--missing", rule, missing)
     # What is no column of --se and the like is a number; of the others, a mistake.
     named = {
         flag: name
@@ -159,13 +158,11 @@ def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str
 
 
 def _make_family(name: str, second: float | Vector, df: float | None) -> LikelihoodFamily:
-    require(
-        (df is not None) == (name == "student-t"), "--df", "given with --family student-t, and only then", df
-    )
+    wanted = name == "student-t"
+    require((df is not None) == wanted, "--df", "given with --family student-t, and only then", df)
     from wolfhound.mixtures.families import FAMILIES  # noqa: PLC0415 - scipy and numba are slow to load
 
-    make = FAMILIES[name]
-    family: LikelihoodFamily = make(second) if df is None else make(df, second)
+    family: LikelihoodFamily = FAMILIES[name](*([] if df is None else [df]), second)
     return family
 
 
@@ -178,13 +175,8 @@ def _list_posterior(
     # Also of rows that are left out because another value is missing.
     values, missing = read_column(table, x)
     given[x] = np.where(missing, np.nan, values.astype(np.float64))
-    ends = fit.posterior_interval(level=level)
-    found = {
-        "posterior_mean": fit.posterior_mean(),
-        "low": ends[:, 0],
-        "high": ends[:, 1],
-        "lfsr": fit.lfsr(),
-    }
+    low, high = fit.posterior_interval(level=level).T
+    found = {"posterior_mean": fit.posterior_mean(), "low": low, "high": high, "lfsr": fit.lfsr()}
     added = {find_free(name, given, "npmle_"): np.full(len(values), np.nan) for name in found}
     for column, known in zip(added.values(), found.values(), strict=True):
         column[slice(None) if ids is None else ids] = known

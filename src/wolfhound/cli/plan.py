@@ -74,6 +74,6 @@ def plan(
     )
     outputs.write(found)
     if as_json:
-        output.print_json(found.to_dict())
+        output.print_json(found.summary().document())
     else:
         output.print_plain(str(found))

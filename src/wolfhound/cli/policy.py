@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from typer import Argument, Typer
@@ -17,12 +17,10 @@ from wolfhound.cli._options import option
 from wolfhound.core.progress import read_gap, show_progress
 from wolfhound.core.validate import number, require
 from wolfhound.data import readers
-from wolfhound.data.writers import Columns, write_table
+from wolfhound.data.writers import write_table
 
 if TYPE_CHECKING:
-    from wolfhound.oracles.costs import Make
-    from wolfhound.oracles.indexes import IndexKind
-    from wolfhound.policy import ACMDP, TabularResult
+    from wolfhound.policy import ACMDP
     from wolfhound.policy.tabular.steps import PolicyStep
 
 app = Typer(cls=Commands, no_args_is_help=True)
@@ -116,11 +114,10 @@ def solve(
     require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
     number(max_steps, "max_steps", low=0.0)
     given = ModelFiles(reward, transition, start, centres)
-    model = (
-        _make_random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
-        if atoms is None
-        else _read(atoms, given, gamma=gamma, curvature=curvature)
-    )
+    if atoms is None:
+        model = _make_random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
+    else:
+        model = _read(atoms, given, gamma=gamma, curvature=curvature)
     model = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
@@ -129,7 +126,9 @@ def solve(
             result = fwpo(model, callback=callback, **settings)
         else:
             result = sfwpo(model, ratio=ratio, callback=callback, **settings)
-    outputs.finish(result, lambda path: write_table(path, _list_weights(result)), as_json=as_json)
+    where = np.nonzero(result.ids >= 0)
+    weights = {"state": where[0], "id": result.ids[where], "weight": result.weights[where]}
+    outputs.finish(result, lambda path: write_table(path, weights), as_json=as_json)
 
 
 # ---------------------------------------------------------------- names and files -> objects
@@ -155,18 +154,15 @@ def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> A
     for name in ("reward", "transition"):
         if getattr(given, name) is None:
             raise ValueError(f"`--{name}` must be given with ATOMS.")
-    weights = np.asarray(readers.read_matrix(str(given.reward)), np.float64)
+    weights = readers.read_matrix(str(given.reward))
     reward: Reward = AffineReward(weights)
     if curvature > 0.0:
-        centres = np.zeros_like(weights)
-        if given.centres is not None:
-            centres = np.asarray(readers.read_matrix(given.centres), np.float64)
+        centres = np.zeros_like(weights) if given.centres is None else readers.read_matrix(given.centres)
         reward = QuadraticReward(weights, centres, curvature=curvature)
     elif given.centres is not None:
         raise ValueError(f"`--centres` must not be given without --curvature. Got {given.centres}.")
-    first = np.full(len(weights), 1.0 / len(weights))
-    if given.start is not None:
-        first = readers.read_vector(given.start)
+    alike = np.full(len(weights), 1.0 / len(weights))
+    first = alike if given.start is None else readers.read_vector(given.start)
     path = str(given.transition)
     require(path.endswith(".npy"), "--transition", "a .npy file of S x d x S numbers", path)
     chances = AffineTransition(readers.read_array(path))
@@ -175,25 +171,19 @@ def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> A
 
 def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) -> ACMDP:
     """The model with the oracle of this name."""
-    from wolfhound import choose_oracle  # noqa: PLC0415 - numba
+    from wolfhound import INDEXES, choose_oracle  # noqa: PLC0415 - numba
     from wolfhound.policy import ActionSet  # noqa: PLC0415
 
     if search == SCAN:
         return model
     atoms, queries = model.actions.atoms, round(model.states * min(max_steps, 100.0))
     if search == AUTO:
-        choice = choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=model.states)
-        return model.with_actions(ActionSet(atoms, oracle=choice.build()))
-    return model.with_actions(ActionSet(atoms, oracle=cast("Make", _find_index(search).build)(atoms)))
-
-
-def _find_index(search: str) -> IndexKind:
-    """The index that `--search` names."""
-    from wolfhound import INDEXES  # noqa: PLC0415
-
-    known = [name for name, kind in INDEXES.items() if kind.build is not None]
-    require(search in known, "--search", f"one of {AUTO}, {', '.join(known)}", search)
-    return INDEXES[search]
+        oracle = choose_oracle(atoms, queries=queries, ratio=ratio, proof=False, batch=model.states).build()
+    else:
+        known = {name: kind.build for name, kind in INDEXES.items() if kind.build is not None}
+        require(search in known, "--search", f"one of {AUTO}, {', '.join(known)}", search)
+        oracle = known[search](atoms)
+    return model.with_actions(ActionSet(atoms, oracle=oracle))
 
 
 def _make_step(name: PolicyStepName) -> PolicyStep:
@@ -206,8 +196,3 @@ def _make_step(name: PolicyStepName) -> PolicyStep:
         PolicyStepName.PAPER: policy.PaperStep(),
     }
     return rules[name]
-
-
-def _list_weights(result: TabularResult) -> Columns:
-    where = np.nonzero(result.ids >= 0)
-    return {"state": where[0], "id": result.ids[where], "weight": result.weights[where]}

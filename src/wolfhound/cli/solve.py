@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -172,16 +172,13 @@ def weigh_oracles(atoms: Atoms, *results: Result) -> Choice:
     return wh.choose_oracle(atoms, queries=max(asked, 1))
 
 
-@contextlib.contextmanager
-def _open_oracle(path: str, atoms: Atoms, address: str | None) -> Iterator[Oracle | Atoms]:
+def _open_oracle(path: str, atoms: Atoms, address: str | None) -> AbstractContextManager[Oracle | Atoms]:
     """Give what is searched: the atoms here, or shards of them in a cluster."""
     if address is None:
-        yield atoms
-        return
+        return contextlib.nullcontext(atoms)
     from wolfhound.oracles import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
 
-    with cluster.shard(path, address=address) as oracle:
-        yield oracle
+    return cluster.shard(path, address=address)
 
 
 def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:

@@ -16,7 +16,8 @@ from wolfhound.cli import _options as opt
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
 from wolfhound.cli.explain import list_mixtures
-from wolfhound.data.writers import TABLES, npy_bytes, write_file, write_table
+from wolfhound.core.atomic import write_file
+from wolfhound.data.writers import TABLES, npy_bytes, write_table
 from wolfhound.many.result import ManyResult
 
 

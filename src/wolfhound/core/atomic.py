@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,10 +16,11 @@ from typing import BinaryIO
 def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Give a file that lies aside; when the block ends it is flushed to disk and put in place of the old.
 
-    If the block fails, also for want of space, the old file stays as it was. What a process that was
-    killed left aside is removed by the next one that writes the same file.
+    A link stays, and what it points to is replaced. If the block fails, also for want of space, the old
+    file stays as it was. What a process that was killed left aside is removed by the next one that writes
+    the same file.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     aside = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
         with _open_held(aside) as stream:
@@ -43,10 +44,10 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.close(descriptor)
 
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Call `write` with a file that takes the place of the old when it is done; see `open_atomically`."""
+def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file, all or nothing; see `open_atomically`."""
     with open_atomically(path) as stream:
-        write(stream)
+        stream.write(content)
 
 
 def _open_held(aside: Path) -> BinaryIO:

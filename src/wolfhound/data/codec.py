@@ -7,7 +7,6 @@ one, their lengths must agree; "n" and "d" are those of the atoms.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,17 +29,6 @@ WEIGHTS = 1e-6
 """What rounding may add to the sum of saved weights, and much more."""
 
 _NUMBERS = "numbers"  # the array of all single floats: JSON has no inf and nan
-
-
-class Scalar(enum.Enum):
-    """Fields that are one value."""
-
-    NUMBER = "a float, nan and inf too"
-    COST = "a float >= 0"
-    COUNT = "an integer >= 0"
-    TEXT = "a string"
-    TEXTS = "a tuple of strings, or None"
-    STATUS = "a Status"
 
 
 @final
@@ -82,7 +70,26 @@ class Json(NamedTuple):
     optional: bool = False
 
 
-Field: TypeAlias = Scalar | Array | Columns | Json
+class Float(NamedTuple):
+    """A field that is one float, nan and inf too, unless it is what something cost."""
+
+    cost: bool = False
+
+
+class Scalar:
+    """Fields that are one value."""
+
+    NUMBER, COST = Float(), Float(cost=True)
+    COUNT = Json(int, lambda value: count(value, "a count"))
+    TEXT = Json(str, str)
+    TEXTS = Json(  # or None
+        lambda texts: None if texts is None else list(texts),
+        lambda texts: None if texts is None else tuple(texts),
+    )
+    STATUS = Json(lambda status: status.name, lambda name: Status[name])
+
+
+Field: TypeAlias = Float | Array | Columns | Json
 
 
 @final
@@ -108,12 +115,6 @@ class Codec(Generic[Saved]):
                     arrays |= {f"{name}_{column}": getattr(value, column) for column in field.columns}
                 case Json():
                     params[name] = field.write(value)
-                case Scalar.STATUS:
-                    params[name] = value.name
-                case Scalar.TEXTS:
-                    params[name] = None if value is None else list(value)
-                case Scalar.COUNT | Scalar.TEXT:
-                    params[name] = value
         # Where atoms can no longer be read, what was found in them is not to be lost.
         source = tuple(part.settle() for part in getattr(record, "fingerprint"))  # noqa: B009
         store.save(path, self.kind, arrays, params, source)
@@ -129,7 +130,7 @@ class Codec(Generic[Saved]):
         return record
 
     def _numbers(self) -> list[str]:
-        return [name for name, field in self.fields.items() if field in (Scalar.NUMBER, Scalar.COST)]
+        return [name for name, field in self.fields.items() if isinstance(field, Float)]
 
     def _read(self, stored: store.Stored) -> dict[str, Any]:
         sizes: dict[str, int | None] = dict(zip("nd", stored.shape, strict=True))
@@ -145,17 +146,8 @@ class Codec(Generic[Saved]):
                 case Json():
                     stated = stored.params.get(name) if field.optional else stored.params[name]
                     found[name] = field.read(stated)
-                case Scalar.COST:
+                case Float(cost=True):
                     number(found[name], name, low=0.0)
-                case Scalar.COUNT:
-                    found[name] = count(stored.params[name], name)
-                case Scalar.TEXT:
-                    found[name] = str(stored.params[name])
-                case Scalar.TEXTS:
-                    texts = stored.params[name]
-                    found[name] = texts if texts is None else tuple(texts)
-                case Scalar.STATUS:
-                    found[name] = Status[stored.params[name]]
         return found
 
 

@@ -13,6 +13,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -47,9 +48,10 @@ class Dataset(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    rows: Callable[[slice], NDArray[Any]]  # reads these
+    rows: Callable[[Any], NDArray[Any]]  # reads a slice of them; () of an array without axes
     chunk: int = 1  # rows that are stored, and so best read, together
     offset: int | None = None  # where its values lie in the file, plain and in C order; None: they do not
+    packed: bool = False  # all of it is loaded, or nothing
     fault: str = ""  # why it is not read: the file would have us open or run what it names
 
 
@@ -58,36 +60,30 @@ def load_array(text: str) -> NDArray[Any]:
     file = check_exists(split_key(text)[0])
     if file.suffix.lower() == ".npy":
         return load_npy(file)
-    if file.suffix.lower() == ".npz":
-        return load_npz(text, None)
     with _open(text, None) as (_, found):
-        return np.ascontiguousarray(found.rows(slice(0, None)))
+        return np.asarray(found.rows(slice(0, None) if found.shape else ()), order="C")
 
 
 def weigh_rows(text: str) -> int:
     """Bytes of the rows of an array that need not be loaded."""
-    ending = Path(split_key(text)[0]).suffix.lower()
-    if ending in (".npy", ".npz"):  # packed arrays are always loaded
-        return os.path.getsize(text) if ending == ".npy" else 0
+    if Path(split_key(text)[0]).suffix.lower() == ".npy":
+        return os.path.getsize(text)
     with _open(text, 2) as (_, found):
-        return math.prod(found.shape) * found.dtype.itemsize
+        return 0 if found.packed else math.prod(found.shape) * found.dtype.itemsize
 
 
 def read_rows(text: str, *, load: bool) -> Atoms:
     """Return the rows of an array with two axes: loaded, in place or spooled."""
-    ending = Path(split_key(text)[0]).suffix.lower()
-    if ending == ".npz":
-        return ArrayAtoms(table(load_npz(text, 2), text))
-    if ending == ".npy":
+    if Path(split_key(text)[0]).suffix.lower() == ".npy":
         return ArrayAtoms(table(load_npy(Path(text)), text)) if load else FileAtoms(text)
     with _open(text, 2) as (where, found):
         n, d = found.shape
         require(min(n, d) > 0, "path", "an array with at least one row and column", f"{n, d} in {where}")
         dtype = widen(found.dtype, where)
-        if found.offset is not None and not load:
-            return FileAtoms.raw(split_key(text)[0], (n, d), found.dtype, offset=found.offset)
-        if load:
+        if load or found.packed:
             return ArrayAtoms(table(np.ascontiguousarray(found.rows(slice(0, n))), where))
+        if found.offset is not None:
+            return FileAtoms.raw(split_key(text)[0], (n, d), found.dtype, offset=found.offset)
         step = found.chunk * max(1, _BLOCK // (found.chunk * d * dtype.itemsize))
 
         def read() -> Iterator[NDArray[Any]]:
@@ -106,10 +102,7 @@ def _open(text: str, ndim: int | None) -> Iterator[tuple[str, Dataset]]:
     ending = Path(file).suffix.lower()
     with _OPENERS[ending](Path(file)) as arrays:
         known = {name: each for name, each in arrays.items() if ndim in (None, len(each.shape))}
-        if key is None:
-            chosen = list(known)
-        else:
-            chosen = [name for name in arrays if name == key.strip("/")]
+        chosen = list(known) if key is None else [name for name in arrays if name == key.strip("/")]
         listed = [f"{name} {each.shape}" for name, each in sorted(arrays.items())]
         listed = listed[:_SHOWN] + ["..."] * (len(listed) > _SHOWN)
         rule = f"{file}::name, name one of {', '.join(listed) or 'its arrays, of which there are none'}"
@@ -140,24 +133,21 @@ _PACKED, _HARMLESS = 200, 1 << 30
 _CHUNK = 1 << 20
 
 
-def load_npz(text: str, ndim: int | None) -> NDArray[Any]:
-    """Return the named array, else the only one (with `ndim` axes); others are not unpacked."""
-    file, key = split_key(text)
-    require(zipfile.is_zipfile(check_exists(file)), "path", "a .npz file", file)
-    with name_file(".npz file of numbers", file), zipfile.ZipFile(file) as archive:
-        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        headers = {}
-        for name, info in members.items():
+@contextlib.contextmanager
+def _open_npz(path: Path) -> Iterator[Mapping[str, Dataset]]:
+    require(zipfile.is_zipfile(path), "path", "a .npz file", path)
+    found = {}
+    with name_file(".npz file of numbers", path), zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
             with archive.open(info) as stream:
-                headers[name] = npy_header(cast(BinaryIO, stream))
-    fitting = [name for name, header in headers.items() if ndim in (None, len(header.shape))]
-    wanted = [name for name in headers if name == key] if key else fitting
-    require(len(wanted) == 1, "path", f"{file}::key, key one of {', '.join(headers)}", repr(text))
-    return _unpack(file, members[wanted[0]], headers[wanted[0]])
+                header = npy_header(cast(BinaryIO, stream))
+            read = partial(_unpack, path, info, header)
+            found[info.filename.removesuffix(".npy")] = Dataset(header.shape, header.dtype, read, packed=True)
+    yield found
 
 
-def _unpack(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
-    """Unpack an array; nothing is allocated that the archive cannot fill."""
+def _unpack(file: Path, info: zipfile.ZipInfo, header: Header, which: Any) -> NDArray[Any]:
+    """Unpack an array, of which all or some is wanted; nothing is allocated that the archive cannot fill."""
     where = f"{info.filename} of {file}"
     check_holds(header, info.file_size, where)
     most = max(_PACKED * info.compress_size, _HARMLESS)
@@ -175,7 +165,7 @@ def _unpack(file: str, info: zipfile.ZipInfo, header: Header) -> NDArray[Any]:
             left[: len(data)] = data
             left = left[len(data) :]
         stream.read(1)  # at the end its checksum is compared
-        return flat.reshape(header.shape, order="F" if header.fortran else "C")
+        return np.asarray(flat.reshape(header.shape, order="F" if header.fortran else "C")[which])
 
 
 # ---------------------------------------------------------------- HDF5
@@ -200,7 +190,7 @@ def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
             place = None if each.chunks or fault else each.id.get_offset()
             plain = each.dtype.kind in "fiub" and each.dtype.names is None and not file.userblock_size
             offset = place if plain else None
-            found[name] = Dataset(each.shape, each.dtype, each.__getitem__, chunk, offset, fault)
+            found[name] = Dataset(each.shape, each.dtype, each.__getitem__, chunk, offset, fault=fault)
 
     with file:
         file.visititems(visit)
@@ -247,37 +237,42 @@ def _walk_zarr(node: Any, name: str) -> Iterator[tuple[str, Dataset]]:
 
 # ---------------------------------------------------------------- safetensors
 
-_TENSORS = {
+TENSORS = {
     **{f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)},
-    **{f"{letter.upper()}{8 * size}": f"<{letter}{size}" for letter in "iu" for size in (1, 2, 4, 8)},
+    **{f"{letter.upper()}8": f"|{letter}1" for letter in "iu"},
+    **{f"{letter.upper()}{8 * size}": f"<{letter}{size}" for letter in "iu" for size in (2, 4, 8)},
     "BOOL": "|b1",
 }
+"""Types of numpy by what safetensors calls them."""
+
+
+def read_tensor_header(file: BinaryIO) -> tuple[bytes, int]:
+    """Return the text of the header of a .safetensors file, and where its arrays begin; else ValueError."""
+    length, size = int.from_bytes(file.read(8), "little"), os.fstat(file.fileno()).st_size
+    if not 2 <= length <= min(size - 8, _LONGEST):
+        raise ValueError(f"it says that its header has {length} bytes")
+    return file.read(length), 8 + length
 
 
 @contextlib.contextmanager
 def _open_safetensors(path: Path) -> Iterator[Mapping[str, Dataset]]:
     """Its header says where each tensor lies: no package is needed to read it."""
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        errors = ValueError, TypeError, KeyError, AttributeError, RecursionError
-        with name_file(".safetensors file", path, *errors, say=say_kind):
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= min(size - 8, _LONGEST):
-                raise ValueError(f"it says that its header has {length} bytes")
-            header = json.loads(file.read(length))
-            entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-            found = {name: _tensor(path, entry, 8 + length) for name, entry in entries.items()}
-        yield found
+    errors = ValueError, TypeError, KeyError, AttributeError, RecursionError
+    with open(path, "rb") as file, name_file(".safetensors file", path, *errors, say=say_kind):
+        text, start = read_tensor_header(file)
+        entries = {name: each for name, each in json.loads(text).items() if name != "__metadata__"}
+        found = {name: _tensor(path, each, start) for name, each in entries.items()}
+    yield found
 
 
 def _tensor(path: Path, entry: Mapping[str, Any], start: int) -> Dataset:
     kind, shape = entry["dtype"], tuple(entry["shape"])
     begin, end = entry["data_offsets"]
     sizes = all(type(each) is int and each >= 0 for each in (*shape, begin, end))
-    if kind not in _TENSORS:  # BF16 and FP8 are no types of numpy: refused when they are asked for
+    if kind not in TENSORS:  # BF16 and FP8 are no types of numpy: refused when they are asked for
         dtype = np.dtype(f"V{max(1, (end - begin) // max(1, math.prod(shape)))}")
     else:
-        dtype = np.dtype(_TENSORS[kind])
+        dtype = np.dtype(TENSORS[kind])
         if not sizes or end - begin != math.prod(shape) * dtype.itemsize:
             raise ValueError(f"its entry {dict(entry)} contradicts itself")
     header = Header(shape, dtype, False, start + begin)
@@ -291,11 +286,12 @@ def _tensor(path: Path, entry: Mapping[str, Any], start: int) -> Dataset:
 
 
 _OPENERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Mapping[str, Dataset]]]] = {
+    ".npz": _open_npz,
     ".h5": _open_hdf5,
     ".hdf5": _open_hdf5,
     ".zarr": _open_zarr,
     ".safetensors": _open_safetensors,
 }
 
-ARRAYS = (".npy", ".npz", *_OPENERS)
+ARRAYS = (".npy", *_OPENERS)
 """Endings of files of arrays."""

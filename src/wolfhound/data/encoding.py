@@ -21,6 +21,7 @@ from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.validate import describe, join_numbers, require, require_exact
 from wolfhound.data import files
+from wolfhound.data.datasets import read_rows, weigh_rows
 from wolfhound.data.files import ArrayAtoms, KeptAtoms, spool, widen
 from wolfhound.data.table_atoms import (
     CodedAtoms,
@@ -33,7 +34,7 @@ from wolfhound.data.table_atoms import (
     read_column,
     read_texts,
 )
-from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table
+from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table, split_files
 from wolfhound.data.tables import (
     BATCH,
     TRUTHS,
@@ -284,13 +285,13 @@ def read_parts(tables: Iterable[FileTable], columns: Sequence[str] | None = None
 
     They are loaded if all files together are small.
     """
-    split = [[table] if isinstance(table, ArrayTable) else table.split() for table in tables]
+    split = [split_files(table) for table in tables]
     load = sum(_weigh(part, columns) for parts in split for part in parts) <= files.IN_MEMORY
     out: list[Atoms] = []
     for part, first in ((part, parts[0]) for parts in split for part in parts):
         if isinstance(part, ArrayTable):
             require(columns is None, "columns", "None: files of arrays have no names", columns)
-            out += part.parts(load=load)
+            out += [read_rows(file, load=load) for file in part.files]
             continue
         file = part.files[0]
         check_columns(columns or (), part.names)
@@ -313,7 +314,7 @@ def read_parts(tables: Iterable[FileTable], columns: Sequence[str] | None = None
 def _weigh(table: FileTable, columns: Sequence[str] | None) -> int:
     """About the bytes of the rows, if they were loaded."""
     if isinstance(table, ArrayTable):
-        return table.weigh()
+        return sum(map(weigh_rows, table.files))
     kinds = table.kinds
     wanted = [name for name in columns or table.numbers if name in kinds]
     wide = len(wanted)
@@ -399,7 +400,7 @@ class Coder:
         used[cells.values[~cells.missing]] = True
         table = np.zeros(len(used), np.float32)
         for place in np.flatnonzero(used).tolist():
-            level = cells.name_level(place)
+            level = str(cells.levels[place])
             if self._fixed:
                 known = level in self._places
                 rule = f"one of {', '.join(self.levels)}; or leave it out by `columns`"

@@ -233,7 +233,7 @@ class RowFile:
     that it finds.
     """
 
-    __slots__ = ("_seen", "dtype", "offset", "path", "shape")
+    __slots__ = ("_seen", "offset", "path", "shape", "stored")
 
     def __init__(self, path: Path, header: Header) -> None:
         shape = header.shape
@@ -243,15 +243,15 @@ class RowFile:
         check_holds(header, found.st_size, path)
         self.path = path.absolute()
         self.shape = (int(shape[0]), int(shape[1]))
-        self.dtype = header.dtype
+        self.stored = header.dtype
         self.offset = header.offset
         self._seen: tuple[int, ...] | None = self._identify(found)
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.path, self.shape, self.dtype, self.offset
+        return self.path, self.shape, self.stored, self.offset
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.path, self.shape, self.dtype, self.offset = state
+        self.path, self.shape, self.stored, self.offset = state
         self._seen = None
 
     @contextlib.contextmanager
@@ -275,7 +275,7 @@ class RowFile:
 
     def read(self, first: int, rows: int) -> NDArray[Any]:
         """Return up to so many rows from the first on, as they are stored."""
-        out = np.empty((min(rows, self.shape[0] - first), self.shape[1]), self.dtype)
+        out = np.empty((min(rows, self.shape[0] - first), self.shape[1]), self.stored)
         with self.open() as file:
             self.fill(file, first, out)
         return out
@@ -283,14 +283,14 @@ class RowFile:
     def ask(self, file: FileIO, spans: Sequence[tuple[int, int]]) -> None:
         """Have rows brought that are about to be read: all at once, not one after the other."""
         if len(spans) > 1 and hasattr(os, "posix_fadvise"):
-            row = self.shape[1] * self.dtype.itemsize
+            row = self.shape[1] * self.stored.itemsize
             for first, stop in spans:
                 begin, size = self.offset + first * row, (stop - first) * row
                 os.posix_fadvise(file.fileno(), begin, size, os.POSIX_FADV_WILLNEED)
 
     def fill(self, file: FileIO, first: int, out: NDArray[Any]) -> None:
         """Read rows from the first on."""
-        file.seek(self.offset + first * self.shape[1] * self.dtype.itemsize)
+        file.seek(self.offset + first * self.shape[1] * self.stored.itemsize)
         left = out.reshape(-1).view(np.uint8).data
         while len(left):  # one read gives at most 2 GiB
             got = file.readinto(left)
@@ -315,7 +315,7 @@ def read_ahead(jobs: Iterable[Callable[[], T]]) -> Iterator[T]:
 
 
 @final
-class FileAtoms:
+class FileAtoms(RowFile):
     """Atoms in a .npy file, read by blocks, one block ahead.
 
     Uses read(), not a memory map, whose pages count as resident memory. The
@@ -327,7 +327,7 @@ class FileAtoms:
         A .npy file of shape (n, d) in C order.
     """
 
-    __slots__ = ("_rows",)
+    __slots__ = ()
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with open(path, "rb") as file, name_file(".npy file", path):
@@ -337,40 +337,24 @@ class FileAtoms:
                 f"`path` must be in C order. Got Fortran order in {path}; "
                 "write it again with np.save(path, np.ascontiguousarray(array))."
             )
-        self._set(Path(path), header)
+        widen(header.dtype, "path")
+        super().__init__(Path(path), header)
 
     @classmethod
     def raw(
         cls, path: str | os.PathLike[str], shape: tuple[int, int], dtype: Any, *, offset: int = 0
     ) -> FileAtoms:
         """Return the atoms that start `offset` bytes into any file, C order."""
-        atoms = cls.__new__(cls)
-        atoms._set(Path(path), Header(tuple(shape), np.dtype(dtype), False, count(offset, "offset")))
-        return atoms
-
-    def _set(self, path: Path, header: Header) -> None:
+        header = Header(tuple(shape), np.dtype(dtype), False, count(offset, "offset"))
         widen(header.dtype, "path")
-        self._rows = RowFile(path, header)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._rows.path
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, d)."""
-        return self._rows.shape
+        atoms = cls.__new__(cls)
+        RowFile.__init__(atoms, Path(path), header)
+        return atoms
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """float32 or float64."""
-        return widen(self._rows.dtype, "path")
-
-    @property
-    def stored(self) -> np.dtype[Any]:
-        """Type of the numbers in the file."""
-        return self._rows.dtype
+        return widen(self.stored, "path")
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids; those that are near each other are read together."""
@@ -379,27 +363,27 @@ class FileAtoms:
     def gather(self, ids: Ids) -> NDArray[Any]:
         """Return the rows of these ids, as they are stored."""
         wanted, back = np.unique(valid_ids(ids, self.shape[0]), return_inverse=True)
-        rows = np.empty((len(wanted), self.shape[1]), self._rows.dtype)
-        with self._rows.open() as file:
+        rows = np.empty((len(wanted), self.shape[1]), self.stored)
+        with self.open() as file:
             runs = list(self._runs(wanted))
-            self._rows.ask(file, [(int(wanted[start]), int(wanted[stop - 1]) + 1) for start, stop in runs])
+            self.ask(file, [(int(wanted[start]), int(wanted[stop - 1]) + 1) for start, stop in runs])
             for start, stop in runs:
                 first, last = int(wanted[start]), int(wanted[stop - 1])
-                read = np.empty((last - first + 1, self.shape[1]), self._rows.dtype)
-                self._rows.fill(file, first, read)
+                read = np.empty((last - first + 1, self.shape[1]), self.stored)
+                self.fill(file, first, read)
                 rows[start:stop] = read[wanted[start:stop] - first]
         require_exact(rows, str(self.path), wanted)
         return rows[back]
 
-    def read(self, first: int, rows: int) -> NDArray[Any]:
-        """Return up to so many rows from the first on, as they are stored."""
-        found = self._rows.read(first, rows)
+    def read_exact(self, first: int, rows: int) -> NDArray[Any]:
+        """As `read`, of numbers that atoms can hold."""
+        found = self.read(first, rows)
         require_exact(found, str(self.path), first)
         return found
 
     def _runs(self, wanted: Ids) -> Iterator[tuple[int, int]]:
         """Cut ascending ids where reading on costs more than a new read, and into pieces."""
-        row = self.shape[1] * self._rows.dtype.itemsize
+        row = self.shape[1] * self.stored.itemsize
         near, piece = max(1, _NEAR // row), max(1, _PIECE // row)
         cut = (np.diff(wanted) > near) | (np.diff(wanted // piece) > 0)
         ends = np.append(np.flatnonzero(cut) + 1, len(wanted))
@@ -413,7 +397,7 @@ class FileAtoms:
         """Yield a function for each block, which reads it; ids count from `start`."""
 
         def read(first: int) -> tuple[int, Matrix]:
-            return start + first, lock(np.ascontiguousarray(self.read(first, rows), self.dtype))
+            return start + first, lock(np.ascontiguousarray(self.read_exact(first, rows), self.dtype))
 
         for first in range(0, self.shape[0], count(rows, "rows", low=1)):
             yield functools.partial(read, first)
@@ -464,7 +448,7 @@ class FileRows:
             return self._atoms.gather(rows)
         first, stop, step = rows.indices(len(self))
         require(step == 1, "rows", "consecutive", rows)
-        return self._atoms.read(first, max(0, stop - first))
+        return self._atoms.read_exact(first, max(0, stop - first))
 
 
 def open_rows(path: Path) -> FileRows | NDArray[Any]:
@@ -503,7 +487,7 @@ def find_mapped_file(value: np.memmap[Any, Any]) -> FileAtoms | None:
     offset = root.offset + value.ctypes.data - root.ctypes.data
     found = FileAtoms.raw(root.filename, (value.shape[0], value.shape[1]), value.dtype, offset=offset)
     some = (0, len(value) // 2, len(value) - 1)  # rows that must be the same there, to the bit
-    return found if all(found._rows.read(i, 1).tobytes() == value[i].tobytes() for i in some) else None
+    return found if all(found.read(i, 1).tobytes() == value[i].tobytes() for i in some) else None
 
 
 # ---------------------------------------------------------------- rows in memory
@@ -583,22 +567,12 @@ class ArrayAtoms:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class KeptAtoms:
-    """Some of the atoms that are read from elsewhere, in their order."""
+    """Some of the atoms that are read from elsewhere, in their order; `ids`, those that are kept, ascend."""
 
-    atoms: Atoms
-    ids: Ids  # (n,) those that are kept, ascending
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, d)."""
-        return len(self.ids), self.atoms.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.atoms.dtype
+    def __init__(self, atoms: Atoms, ids: Ids) -> None:
+        self.atoms, self.ids = atoms, ids
+        self.shape, self.dtype = (len(ids), atoms.shape[1]), atoms.dtype
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these ids, a fresh C-ordered array."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core.contracts import Atoms, Matrix, Vector
+from wolfhound.core.contracts import Atoms, Vector
 from wolfhound.core.validate import matrix, require, vector
 from wolfhound.data.atoms import join
 from wolfhound.data.datasets import ARRAYS, load_array
@@ -51,7 +51,7 @@ def read_atoms(path: PathLike | Sequence[PathLike], *, columns: Sequence[str] | 
     return join(read_parts(map(open_table, cast(Sequence[PathLike], paths)), columns))
 
 
-def read_matrix(path: PathLike) -> Matrix:
+def read_matrix(path: PathLike) -> Vector:
     """Return a finite float64 matrix, loaded: targets, a design."""
     value = read_array(path)
     return matrix(value[None] if value.ndim == 1 else value, str(path))

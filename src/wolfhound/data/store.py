@@ -33,9 +33,9 @@ from wolfhound.core.atomic import open_atomically
 from wolfhound.core.contracts import Atoms, AtomsLike
 from wolfhound.core.validate import path as checked_path
 from wolfhound.core.validate import require
-from wolfhound.data.atoms import Fingerprint, PartPrint, as_atoms, fingerprint
+from wolfhound.data.atoms import DIGITS, Fingerprint, PartPrint, as_atoms, fingerprint
+from wolfhound.data.datasets import TENSORS, read_tensor_header
 from wolfhound.data.files import Header
-from wolfhound.data.fingerprints import DIGITS
 
 FORMAT = "wolfhound"
 VERSION = 1
@@ -45,14 +45,9 @@ RUN_FILE = f"run{ENDING}"
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-_DTYPES = {
-    **{"BOOL": "|b1", "U8": "|u1", "I8": "|i1", "U16": "<u2", "I16": "<i2", "F16": "<f2"},
-    **{"U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8", "I64": "<i8", "F64": "<f8"},
-}
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_NAMES = {dtype: name for name, dtype in TENSORS.items()}
 _RAW = "UScMmiufb"  # kinds of types that safetensors has no name for, such as text: saved as bytes
 _TYPE = re.compile(rf"[<>|][{_RAW}]\d{{1,9}}(\[\d{{0,9}}[a-zA-Z]+\])?")
-_LONGEST = 100_000_000  # bytes of a header, as safetensors has it
 _SPARE = 1 << 14  # bytes of a header for settings that are known only when all arrays are written
 _CHUNK = 1 << 22
 
@@ -114,7 +109,7 @@ def compose(
     room = len(draft.header(params or {})) + (_SPARE if params is None else 0)
     room += -room % 8
     check_free(path, kind)
-    target = Path(os.path.realpath(place(path)))  # a link stays, what it points to is replaced
+    target = Path(os.path.realpath(place(path)))
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_atomically(target) as stream:
         draft.begin(stream, 8 + room)
@@ -355,31 +350,29 @@ def _open_plain(path: Path) -> Iterator[io.BufferedReader]:
 
 def _read_header(file: io.BufferedReader, path: Path) -> tuple[dict[str, Any], dict[str, Header], int]:
     """Return the manifest, the arrays and where they begin, all of the right kind, else raise StoreError."""
-    rule, size = "`path` must be a file that wolfhound saved.", os.fstat(file.fileno()).st_size
-    length = int.from_bytes(file.read(8), "little")
-    if not 2 <= length <= min(size - 8, _LONGEST):
-        raise StoreError(f"{rule} Got another format, or a part, in {path}.")
-    text = file.read(length).rstrip(b" ")
+    rule = "`path` must be a file that wolfhound saved."
     try:
+        raw, start = read_tensor_header(file)
+        text = raw.rstrip(b" ")
         header = json.loads(text)
         told = header.pop("__metadata__")
         manifest = json.loads(told[FORMAT])
         if manifest.get("format") != FORMAT:
             raise KeyError
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-        raise StoreError(f"{rule} Got another format in {path}.") from None
+        raise StoreError(f"{rule} Got another format, or a part, in {path}.") from None
     if manifest.get("version") != VERSION:
         raise StoreError(
             f"`path` must be of format version {VERSION}, which this wolfhound reads."
             f" Got version {manifest.get('version')} in {path}: save it again."
         )
-    entries = _read_entries(header, size - 8 - length)
+    entries = _read_entries(header, os.fstat(file.fileno()).st_size - start)
     if entries is None or not _is_well_formed(manifest, entries):
         raise StoreError(f"{path} is damaged: an entry is missing, or of the wrong kind or size.")
     # Written in one canonical way, so any changed byte shows, even one that JSON ignores.
     if _seal(manifest, entries) != text:
         raise StoreError(f"{path} is damaged: the checksum of its header differs.")
-    return manifest, entries, 8 + length
+    return manifest, entries, start
 
 
 def _read_entries(header: Mapping[str, Any], size: int) -> dict[str, Header] | None:
@@ -388,7 +381,7 @@ def _read_entries(header: Mapping[str, Any], size: int) -> dict[str, Header] | N
     try:
         for name, said in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
             shape, (begin, after) = tuple(said["shape"]), said["data_offsets"]
-            entry = Header(shape, np.dtype(_DTYPES[said["dtype"]]), False, begin)
+            entry = Header(shape, np.dtype(TENSORS[said["dtype"]]), False, begin)
             whole = all(type(number) is int and 0 <= number < 2**62 for number in (*shape, begin, after))
             if not whole or len(shape) > 32 or begin != end or after != entry.end:
                 return None

@@ -117,32 +117,21 @@ class EncodedColumn(NamedTuple):
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
 class CodedAtoms:
     """Rows that a pass stored, coded each time they are read."""
 
-    stored: Atoms
-    expand: Callable[[Matrix], Matrix]
-    dim: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(r, d)."""
-        return self.stored.shape[0], self.dim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.stored.dtype
+    def __init__(self, stored: Atoms, expand: Callable[[Matrix], Matrix], dim: int) -> None:
+        self.stored, self._expand = stored, expand
+        self.shape, self.dtype = (stored.shape[0], dim), stored.dtype
 
     def take(self, ids: Ids) -> Matrix:
         """Return the rows of these places."""
-        return self.expand(self.stored.take(ids))
+        return self._expand(self.stored.take(ids))
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first place, read-only block) over all kept rows once, in order."""
         for first, block in self.stored.blocks(rows):
-            yield first, lock(self.expand(block))
+            yield first, lock(self._expand(block))
 
 
 @final
@@ -229,16 +218,13 @@ class TableAtoms:
 
     def read_labels(self, names: Sequence[str]) -> NDArray[Any]:
         """(r,) labels of the kept rows: one column, or several together."""
-        parts = [self._read_label(name) for name in names]
+        parts, kept = [], slice(None) if self.ids is None else self.ids
+        for name in names:
+            labels, missing = (each[kept] for each in read_column(self.source, name))
+            rule = f"a column without missing values: encode(table, labels=[{name!r}]) leaves such rows out"
+            require(not missing.any(), "by", rule, f"{missing.sum():,} in {name}")
+            parts.append(labels)
         return parts[0] if len(parts) == 1 else join_labels(parts)
-
-    def _read_label(self, name: str) -> NDArray[Any]:
-        labels, missing = read_column(self.source, name)
-        if self.ids is not None:
-            labels, missing = labels[self.ids], missing[self.ids]
-        rule = f"a column without missing values: encode(table, labels=[{name!r}]) leaves such rows out"
-        require(not missing.any(), "by", rule, f"{missing.sum():,} in {name}")
-        return labels
 
     def take_rows(self, rows: Ids, **added: NDArray[Any]) -> Any:
         """Return rows of the table as it came, with columns added under names that are free."""
@@ -268,25 +254,16 @@ class TableAtoms:
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
 class RowAtoms:
     """The coded rows of a table by the ids that they have there; those left out cannot be taken."""
 
-    table: TableAtoms
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(rows of the table, d)."""
-        return self.table.report.rows, self.table.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.table.dtype
+    def __init__(self, table: TableAtoms) -> None:
+        self._table = table
+        self.shape, self.dtype = (table.report.rows, table.shape[1]), table.dtype
 
     def take(self, ids: Ids) -> Matrix:
         """Return these rows of the table, coded."""
-        return self.table.take(self.table.find_places(ids, "ids"))
+        return self._table.take(self._table.find_places(ids, "ids"))
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Refuse: there are gaps."""
@@ -304,7 +281,7 @@ def read_column(source: Table, name: str) -> tuple[NDArray[Any], NDArray[np.bool
     for column in source.label_arrays(name):
         kind = find_kind(column.type)
         cells = read_cells(column, kind, name)
-        texts = np.array([cells.name_level(i) for i in range(len(cells.levels))] or [""], np.str_)
+        texts = np.array([str(level) for level in cells.levels] or [""], np.str_)
         found.append(texts[cells.values] if len(cells.levels) else cells.values)
         gone.append(cells.missing)
     labels, missing = join_numbers(found, name), np.concatenate(gone)

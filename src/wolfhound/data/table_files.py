@@ -25,12 +25,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wolfhound.core.contracts import Atoms, Ids
+from wolfhound.core.contracts import Ids
 from wolfhound.core.validate import EXACT, HELD, require, require_distinct
-from wolfhound.data import files
-from wolfhound.data.datasets import ARRAYS, read_rows, weigh_rows
+from wolfhound.data.datasets import ARRAYS
 from wolfhound.data.files import PathLike, check_exists, name_file, split_key
 from wolfhound.data.tables import (
     BATCH,
@@ -88,10 +86,6 @@ class ArrowFiles(Table):
                 self._schemas.append(schema)
                 self.size += rows
         self.names = tuple(self._schemas[0].names)
-
-    def split(self) -> list[ArrowFiles]:
-        """Return each file as a table of its own."""
-        return [self] if len(self.files) == 1 else [ArrowFiles([file]) for file in self.files]
 
     @functools.cached_property
     def _every_kind(self) -> dict[str, Kind]:
@@ -182,10 +176,6 @@ class CsvTable(Table):
             same = layout.names == self.names
             require(same, "path", f"files with the columns of {files[0]}", f"other columns in {file}")
 
-    def split(self) -> list[CsvTable]:
-        """Return each file as a table of its own."""
-        return [self] if len(self._layouts) == 1 else [CsvTable([file]) for file in self.files]
-
     @property
     def kinds(self) -> dict[str, Kind]:
         """As all rows of all files have it."""
@@ -229,9 +219,28 @@ class CsvTable(Table):
         return _Contents(every, size, held, {name for name in inexact if every[name] is Kind.NUMBER})
 
     def _stream(self, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
-        return itertools.chain.from_iterable(
-            _stream(file, layout, names, raw=raw) for file, layout in self._layouts
-        )
+        """Yield batches of texts; unless `raw`, blank cells are null."""
+        reader, text = import_arrow(".csv"), import_arrow().string()
+        places = {name: str(place) for place, name in enumerate(self.names)}
+        keys = [places[name] for name in names]
+        blanks = {} if raw else {"null_values": list(BLANKS), "strings_can_be_null": True}
+        types = dict.fromkeys(keys, text)
+        convert = reader.ConvertOptions(column_types=types, include_columns=keys, **blanks)
+        for file, layout in self._layouts:
+            block = max(_BLOCK, 64 * layout.longest)
+            lines = reader.ReadOptions(
+                column_names=list(places.values()), skip_rows=layout.header, block_size=block
+            )
+            quoted = reader.ParseOptions(newlines_in_values=True)
+            try:
+                with reader.open_csv(file, lines, quoted, convert) as batches:
+                    for batch in batches:
+                        yield batch.rename_columns(list(names))
+            except import_arrow().ArrowInvalid as error:
+                for _ in _read_lines(file, layout):
+                    pass  # it names the line
+                said = " ".join(str(error).split())
+                raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {file}: {said}.") from None
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield these columns; blank cells and NA are null."""
@@ -368,34 +377,6 @@ def _convert(column: Any, kind: Kind) -> Any:
 # ---------------------------------------------------------------- lines
 
 
-def _stream(file: str, layout: Layout, names: Sequence[str], *, raw: bool = False) -> Iterator[Any]:
-    """Yield batches of texts; unless `raw`, blank cells are null."""
-    reader, invalid = import_arrow(".csv"), import_arrow().ArrowInvalid
-    places = {name: str(place) for place, name in enumerate(layout.names)}
-    keys = [places[name] for name in names]
-    plain = reader.ReadOptions(
-        column_names=list(places.values()),
-        skip_rows=layout.header,
-        block_size=max(_BLOCK, 64 * layout.longest),
-    )
-    convert = reader.ConvertOptions(
-        column_types=dict.fromkeys(keys, import_arrow().string()),
-        include_columns=keys,
-        null_values=[] if raw else list(BLANKS),
-        strings_can_be_null=not raw,
-    )
-    lines = reader.ParseOptions(newlines_in_values=True)
-    try:
-        with reader.open_csv(file, plain, lines, convert) as batches:
-            for batch in batches:
-                yield batch.rename_columns(list(names))
-    except invalid as error:
-        for _ in _read_lines(file, layout):
-            pass  # it names the line
-        text = " ".join(str(error).split())
-        raise ValueError(f"`path` must be comma-separated UTF-8 text. Got {file}: {text}.") from None
-
-
 def rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line it ends on, cells) of every row that is not blank."""
     try:
@@ -488,23 +469,6 @@ class ArrayTable:
     def __init__(self, files: Sequence[str]) -> None:
         self.files = files
 
-    def weigh(self) -> int:
-        """Bytes of the rows that need not be loaded."""
-        return sum(map(weigh_rows, self.files))
-
-    def parts(self, *, load: bool | None = None) -> list[Atoms]:
-        """All columns: there are no names to choose by. Loaded if all files together are small."""
-        fits = self.weigh() <= files.IN_MEMORY if load is None else load
-        return [read_rows(file, load=fits) for file in self.files]
-
-    def rows(self, ids: Ids) -> dict[str, NDArray[Any]]:
-        """Return the rows as one column of vectors."""
-        parts = self.parts()
-        starts = np.cumsum([0, *(part.shape[0] for part in parts)])
-        owners = np.searchsorted(starts, ids, side="right") - 1
-        taken = [parts[p].take(ids[i : i + 1] - starts[p]) for i, p in enumerate(owners)]
-        return {ROW: np.concatenate(taken)}
-
 
 FileTable: TypeAlias = ArrayTable | ArrowFiles | CsvTable
 """One file, or several with the same columns, of which little is read before it is asked for."""
@@ -529,7 +493,12 @@ def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     several = isinstance(path, (list, tuple))
     texts = list(map(os.fspath, cast(Any, path))) if several else split_paths(os.fspath(cast(PathLike, path)))
     text = ", ".join(texts)
-    files = [file for part in texts for file in _expand(part)]
+    files = []
+    for part in texts:
+        pattern = split_key(part)[0]  # of a glob, each file has the name of the array that is wanted
+        found = find_files(part) if glob.has_magic(pattern) else [pattern]
+        require(bool(found), "path", "a glob that matches a file", part)
+        files += [file + part[len(pattern) :] for file in found]
     endings = [Path(split_key(file)[0]).suffix.lower() for file in files]
     known = all(ending in _KINDS for ending in endings)
     require(known, "path", f"a file that ends in one of {', '.join(_KINDS)}", repr(text))
@@ -539,9 +508,7 @@ def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     return _KINDS[endings[0]](files)
 
 
-def _expand(text: str) -> list[str]:
-    """Return the files of a glob, each with the name of the array that is wanted."""
-    pattern = split_key(text)[0]
-    files = find_files(text) if glob.has_magic(pattern) else [pattern]
-    require(bool(files), "path", "a glob that matches a file", text)
-    return [file + text[len(pattern) :] for file in files]
+def split_files(table: FileTable) -> list[FileTable]:
+    """Return each file as a table of its own; arrays stay together."""
+    several = not isinstance(table, ArrayTable) and len(table.files) > 1
+    return [type(table)([file]) for file in table.files] if several else [table]

@@ -189,11 +189,6 @@ class ColumnCells(NamedTuple):
     missing: NDArray[np.bool_]  # blank texts among them; what `values` has there means nothing
     levels: Any = ()  # distinct texts, in any order; some may be in no cell
 
-    def name_level(self, place: int) -> str:
-        """Return a level as text."""
-        level = self.levels[place]
-        return level if isinstance(level, str) else str(level.as_py())
-
 
 def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
     """Read one array of Arrow, not chunked, of a column of this kind."""
@@ -275,7 +270,7 @@ class FrameTable(Table):
         """Arrays of Arrow by name; None for what it cannot hold."""
         frame = self._frame
         if isinstance(frame, np.ndarray):
-            return {name: _convert_field(frame[name], name) for name in self.names}
+            return {name: convert_array(frame[name], name) for name in self.names}
         if _is_from("pandas", "DataFrame", frame):
             return {name: _convert(frame.iloc[:, i], name) for i, name in enumerate(self.names)}
         table = frame.to_arrow() if hasattr(frame, "to_arrow") else frame
@@ -363,8 +358,8 @@ def _convert_vectors(objects: NDArray[Any], missing: NDArray[np.bool_], name: st
     return import_arrow().array(out)
 
 
-def _convert_field(values: NDArray[Any], name: str) -> Any:
-    """Return a field of a structured array as Arrow has it; None where it has nothing like it."""
+def convert_array(values: NDArray[Any], name: str) -> Any:
+    """Return numbers, texts or vectors, a row each, as Arrow has them; None where it has nothing like it."""
     arrow = import_arrow()
     masked = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
     plain = np.ma.getdata(values)

@@ -9,7 +9,6 @@ import functools
 import io
 import json
 import math
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,12 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core.atomic import open_atomically
+from wolfhound.core.atomic import open_atomically, write_file
 from wolfhound.core.contracts import Atoms, Ids, Vector
-from wolfhound.data.atoms import block_rows
+from wolfhound.data.atoms import block_rows, join
+from wolfhound.data.encoding import read_parts
 from wolfhound.data.files import write_npy
 from wolfhound.data.table_files import ARROW, ROW, ArrayTable, FileTable
-from wolfhound.data.tables import Kind, find_free, find_kind, import_arrow
+from wolfhound.data.tables import Kind, convert_array, find_free, find_kind, import_arrow
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 """Name -> (n,) values or (n, d) vectors."""
@@ -36,7 +36,7 @@ def write_table(path: Path, columns: Columns) -> None:
 def write_atoms(path: Path, atoms: Atoms) -> None:
     """Write atoms as one array to a .npy file, block by block, all or nothing."""
     blocks = (block for _, block in atoms.blocks(block_rows(atoms)))
-    with open_atomically(os.path.realpath(path)) as stream:
+    with open_atomically(path) as stream:
         write_npy(stream, blocks, atoms.shape, atoms.dtype)
 
 
@@ -45,7 +45,7 @@ def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
     ending, taken = path.suffix.lower(), table.names or (ROW,)
     added = {find_free("id", taken): ids, find_free("weight", taken): weights}
     if isinstance(table, ArrayTable):
-        write_table(path, {**table.rows(ids), **added})
+        write_table(path, {ROW: join(read_parts([table])).take(ids), **added})
         return
     rows = table.rows(ids, as_text=ending == ".csv")
     if ending in ARROW:
@@ -55,12 +55,6 @@ def write_rows(path: Path, table: FileTable, ids: Ids, weights: Vector) -> None:
         return
     columns = {name: _simplify(rows[name], ending) for name in rows.column_names}
     write_table(path, {**columns, **added})
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file, all or nothing; a link stays, and what it points to is replaced."""
-    with open_atomically(os.path.realpath(path)) as stream:
-        stream.write(content)
 
 
 def as_json(value: object, indent: int) -> str:
@@ -144,13 +138,8 @@ def npz_bytes(arrays: Columns) -> bytes:
 
 def _arrow(ending: str, columns: Columns) -> bytes:
     """Columns of vectors become lists of one length."""
-    arrow = import_arrow()
-
-    def convert(values: NDArray[Any]) -> Any:
-        flat = arrow.array(values.ravel())
-        return flat if values.ndim == 1 else arrow.FixedSizeListArray.from_arrays(flat, values.shape[1])
-
-    return _arrow_bytes(arrow.table({name: convert(values) for name, values in columns.items()}), ending)
+    arrays = {name: convert_array(values, name) for name, values in columns.items()}
+    return _arrow_bytes(import_arrow().table(arrays), ending)
 
 
 def _arrow_bytes(table: Any, ending: str) -> bytes:

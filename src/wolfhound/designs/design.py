@@ -38,6 +38,7 @@ from wolfhound.designs.result import Design
 from wolfhound.designs.search import DesignState, Search, complete_sample, draw_sample
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
+from wolfhound.solve.arguments import to_places, to_rows
 from wolfhound.solve.driver import Limits, Outcome, drive
 
 _LARGEST = 1e70
@@ -130,8 +131,7 @@ def design(
     with one_blas_thread():
         read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)
         terms = _prepare(candidates, model, rng, read)._replace(missing=missing)
-        if terms.table is not None:
-            exclude = terms.table.find_places(exclude, "exclude", strict=False)
+        exclude = to_places(terms.table, exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
         past, share, given_table = _read_given(terms, given, runs)
         ids, sizes = _draw(terms, past, banned, rng)
@@ -184,8 +184,7 @@ class _Candidates(NamedTuple):
     def take(self, ids: Ids) -> Pool:
         """Return candidates in float64, by the rows of the table that they are."""
         rows, settings = self.rows.take(ids), self.factors.take(ids)
-        named = ids if self.table is None else self.table.name_rows(ids)
-        return Pool(named, rows.astype(np.float64), settings.astype(np.float64))
+        return Pool(to_rows(self.table, ids), rows.astype(np.float64), settings.astype(np.float64))
 
     def read(self, value: AtomsLike, name: str) -> Atoms:
         """Other rows of the same factors."""

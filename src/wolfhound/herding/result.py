@@ -23,6 +23,7 @@ from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, Curve, HerdSettings, KernelSession, Session
 from wolfhound.show import plot
 from wolfhound.show.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.solve.arguments import to_places
 from wolfhound.solve.result import LISTED, TRACE, Trace, make_frame, tell_trace
 
 if TYPE_CHECKING:
@@ -353,7 +354,7 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
     table = atoms if isinstance(atoms, TableAtoms) else session.data.table if session else None
     given = as_atoms(atoms) if atoms is not None else session.data.atoms if session else None
     if given is not None:
-        n, ids = given.shape[0], result.ids if table is None else table.find_places(result.ids, "ids")
+        n, ids = given.shape[0], to_places(table, result.ids, "ids")
         require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
         some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
         others, dots = project_rows(given.take(some), given.take(ids))

@@ -7,10 +7,11 @@ Weighs what the entries of `INDEXES` say of themselves, from two speeds of the m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, cast, final
 
 import numpy as np
@@ -33,7 +34,7 @@ from wolfhound.oracles.indexes import INDEXES, IndexKind
 from wolfhound.paper import theory
 from wolfhound.paper.theory import Regime
 from wolfhound.show import plot
-from wolfhound.show.markup import Field, Grid, HasSummary, Picture, Summary
+from wolfhound.show.markup import Field, Grid, HasSummary, Picture, Summary, pick
 
 
 @final
@@ -75,13 +76,9 @@ def weigh(
         saved = scan.query - needed / least * each.query
         found.append(
             Option(
-                name=kind.name,
-                title=kind.title,
-                recipe=each.recipe,
-                ratio=each.ratio,
-                proves=kind.proves,
+                **pick(kind, "name", "title", "proves"),
+                **pick(each, "recipe", "ratio", "scored", "make"),
                 indexed=kind.passes > 0 and not kind.proves,
-                scored=each.scored,
                 queries=needed,
                 build_seconds=each.build,
                 query_seconds=each.query,
@@ -89,7 +86,6 @@ def weigh(
                 nbytes=math.ceil(each.nbytes),
                 pays_from=max(1.0, math.ceil(each.build / saved)) if saved > 0.0 else math.inf,
                 objection=_object(kind, each, work, proof=proof, savable=savable),
-                make=each.make,
             )
         )
     return tuple(found)
@@ -106,11 +102,6 @@ def _object(kind: IndexKind, each: Estimate, work: Workload, *, proof: bool, sav
     return "too much memory" if each.nbytes > work.max_memory else ""
 
 
-def find_cheapest(options: Sequence[Option]) -> Option:
-    """Return the one with the least total time of those that will do; the first of equals."""
-    return min((each for each in options if not each.objection), key=lambda each: each.total_seconds)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Choice(HasSummary):
     """The cheapest oracle that will do, and all that were weighed.
@@ -121,9 +112,8 @@ class Choice(HasSummary):
     ----------
     atoms : Atoms, optional
         None: a plan for atoms that are not there yet.
-    chosen : Option
     options : tuple of Option
-        All, eligible or not; the chosen is one of them, the first is a scan.
+        All, eligible or not; the first is a scan.
     queries : int
         As an exact oracle would ask.
     proof : bool
@@ -133,11 +123,15 @@ class Choice(HasSummary):
     """
 
     atoms: Atoms | None = field(compare=False)
-    chosen: Option
     options: tuple[Option, ...]
     queries: int
     proof: bool
     workload: Workload
+
+    @property
+    def chosen(self) -> Option:
+        """The one with the least total time of those that will do; the first of equals."""
+        return min((each for each in self.options if not each.objection), key=attrgetter("total_seconds"))
 
     def option(self, name: str) -> Option:
         """Return the option of this name."""
@@ -172,9 +166,12 @@ class Choice(HasSummary):
             "per query": seconds_text(best.query_seconds),
             "memory beside the atoms": bytes_text(best.nbytes),
         }
+        work = self.workload
+        numbers = {**pick(work, "n", "d", "ratio", "interior", "batch"), "queries": self.queries}
+        atoms = Field("atoms", self._shape(), {**numbers, "chosen": best.name})
         return Summary(
             heading,
-            (("atoms", self._shape()), *(Field("", tile=tile) for tile in tiles.items())),
+            (atoms, *(Field("", tile=tile) for tile in tiles.items())),
             (self._table(),),
             (*self._verdict(), *self._basis()),
             title="The oracle that pays",
@@ -232,7 +229,13 @@ class Choice(HasSummary):
             tuple(cell(each) for cell in columns.values()) for each in self.options
         ]
         caption = f"What every oracle costs; {self.chosen.title} is chosen"
-        return Grid(caption, tuple(columns), rows, (0, len(columns) - 1))
+        return Grid(
+            caption, tuple(columns), rows, (0, len(columns) - 1), key="options", records=self._list_options
+        )
+
+    def _list_options(self) -> list[dict[str, object]]:
+        names = [part.name for part in fields(Option) if part.name != "make"]
+        return [pick(each, *names) for each in self.options]
 
     def _verdict(self) -> list[str]:
         """Where the choice would turn."""
@@ -321,13 +324,9 @@ def choose_oracle(
     rows = as_atoms(atoms)
     for name, value in {"proof": proof, "interior": interior, "savable": savable}.items():
         flag(value, name)
-    n, d = rows.shape
     many = count(queries, "queries", low=1)
     work = Workload(
-        n=n,
-        d=d,
-        row=d * rows.dtype.itemsize,
-        in_files=in_files(rows),
+        **_measure(rows),
         ratio=within(ratio, "ratio", "(0, 1]"),
         interior=interior,
         batch=count(batch, "batch", low=1),
@@ -337,8 +336,13 @@ def choose_oracle(
     found = weigh(work, lambda ratio: many, proof=proof, savable=savable)
     some = any(not each.objection for each in found)
     require(some, "max_memory", "enough for one of the oracles", f"{work.max_memory:g} bytes")
-    best = find_cheapest(found)
-    return Choice(atoms=rows, chosen=best, options=found, queries=many, proof=proof, workload=work)
+    return Choice(atoms=rows, options=found, queries=many, proof=proof, workload=work)
+
+
+def _measure(atoms: Atoms) -> dict[str, Any]:
+    """What a workload says of atoms that are there."""
+    n, d = atoms.shape
+    return {"n": n, "d": d, "row": d * atoms.dtype.itemsize, "in_files": in_files(atoms)}
 
 
 def _finite_text(value: float, text: Callable[[float], str]) -> str:
@@ -423,13 +427,15 @@ class Plan(Choice):
 
     def summary(self) -> Summary:
         """Return the table of all oracles, what pays and why, and what the theorems say."""
-        told = Choice.summary(self)
+        told, verdict = Choice.summary(self), self._verdict()
+        atoms, *tiles = (Field(*field) for field in told.fields)
         origin = f"tau {self.tau:.3g} ({_ORIGINS[self.tau_from]})"
-        atoms, *tiles = told.fields
+        numbers = pick(self, "tau", "tau_from", "pays", "break_even", "sublinear")
+        values = {**atoms.values, **numbers, "advice": " ".join(verdict)}
         return told._replace(
-            fields=((atoms[0], f"{self._shape()}, {origin}"), *tiles),
+            fields=(Field(atoms.name, f"{atoms.text}, {origin}", values), *tiles),
             tables=(*told.tables, self._list_exponents()),
-            notes=(*self._verdict(), *self.theorems(), *self._basis()),
+            notes=(*verdict, *self.theorems(), *self._basis()),
             title="What a run would cost",
         )
 
@@ -443,24 +449,6 @@ class Plan(Choice):
             f"At c = {self.ratio:g}, near-linear space takes tau > {self.break_even:.3f} "
             "to score fewer than n.",
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all numbers in dicts, lists, strings and numbers, as for JSON."""
-        work = self.workload
-        shown = [part.name for part in fields(Option) if part.name != "make"]
-        return {
-            **{name: getattr(work, name) for name in ("n", "d", "ratio", "interior", "batch")},
-            **{name: getattr(self, name) for name in ("queries", "tau", "tau_from", "pays")},
-            "chosen": self.chosen.name,
-            "advice": " ".join(self._verdict()),
-            "options": [{name: getattr(each, name) for name in shown} for each in self.options],
-            "exponents": {
-                **{regime.name.lower(): each._asdict() for regime, each in self.exponents.items()},
-                "printed": {**self.printed._asdict(), "true": False},
-            },
-            "break_even": self.break_even,
-            "sublinear": self.sublinear,
-        }
 
     def _verdict(self) -> list[str]:
         best, scan, index = self.chosen, self.options[0], self.index
@@ -488,7 +476,10 @@ class Plan(Choice):
             for name, (rho, some) in named.items()
         ]
         caption = f"What the theorems say for c = {self.ratio:g}, tau = {self.tau:.3g}"
-        return Grid(caption, ("  hashing", "rho", "candidates", ""), rows, (0, 3))
+        known = {regime.name.lower(): each._asdict() for regime, each in self.exponents.items()}
+        known["printed"] = {**self.printed._asdict(), "true": False}
+        headings = ("  hashing", "rho", "candidates", "")
+        return Grid(caption, headings, rows, (0, 3), key="exponents", records=lambda: known)
 
 
 def plan(
@@ -546,55 +537,52 @@ def plan(
     >>> round(found.exponents[Regime.NEAR_LINEAR].candidates), round(found.printed.rho, 3)
     (3960, 0.065)
     """
-    known, n, d, row = _find_size(atoms, n, d)
+    known, size = _find_size(atoms, n, d)
     if ratio is not None:
         within(ratio, "ratio", "(0, 1]")
     if tau is not None:
         within(tau, "tau", "(0, 1)")
     seed, asked = count(seed, "seed"), _check_count(queries, "queries", low=1)
     work = Workload(
-        n=n,
-        d=d,
-        row=row,
-        in_files=known is not None and in_files(known),
+        **size,
         interior=flag(interior, "interior"),
         batch=count(batch, "batch", low=1),
         speeds=check_speeds(speeds),
     )
     grown = _grow(asked)
-    if ratio is None:
-
-        def find_least(tried: float) -> float:
-            """Least time in all of those that prove nothing."""
-            some = (each for each in weigh(replace(work, ratio=tried), grown) if not each.proves)
-            return min((each.total_seconds for each in some if not each.objection), default=math.inf)
-
-        ratio = min(RATIOS, key=find_least)
-    work = replace(work, ratio=float(ratio))
-    options = weigh(work, grown)
-    if tau is not None:
-        typical, origin = float(tau), "given"
-    elif known is None:
-        typical, origin = isotropic_tau(n, d), "isotropic"
-    else:
-        typical, origin = sample_tau(known, seed=seed), "measured"
-
-    def find_exponent(rho: float) -> Exponent:
-        return Exponent(rho, theory.candidates(n, rho))
-
+    work = replace(work, ratio=_find_ratio(work, grown) if ratio is None else float(ratio))
+    typical, origin = _find_tau(known, work, seed) if tau is None else (float(tau), "given")
+    rhos = {each: theory.rho(work.ratio, typical, each) for each in Regime}
+    printed = theory.rho_printed(work.ratio, typical)
     return Plan(
         atoms=known,
-        chosen=find_cheapest(options),
-        options=options,
+        options=weigh(work, grown),
         queries=asked,
         proof=False,
         workload=work,
         tau=typical,
         tau_from=origin,
-        exponents={each: find_exponent(theory.rho(work.ratio, typical, each)) for each in Regime},
-        printed=find_exponent(theory.rho_printed(work.ratio, typical)),
-        break_even=theory.break_even(n, work.ratio),
+        exponents={each: Exponent(rho, theory.candidates(work.n, rho)) for each, rho in rhos.items()},
+        printed=Exponent(printed, theory.candidates(work.n, printed)),
+        break_even=theory.break_even(work.n, work.ratio),
     )
+
+
+def _find_ratio(work: Workload, queries: Callable[[float], float]) -> float:
+    """Return the ratio at which the cheapest of those that prove nothing takes the least time."""
+
+    def find_least(ratio: float) -> float:
+        some = (each for each in weigh(replace(work, ratio=ratio), queries) if not each.proves)
+        return min((each.total_seconds for each in some if not each.objection), default=math.inf)
+
+    return min(RATIOS, key=find_least)
+
+
+def _find_tau(atoms: Atoms | None, work: Workload, seed: int) -> tuple[float, str]:
+    """Return the tau that is typical of atoms, known or not, and where it comes from."""
+    if atoms is None:
+        return isotropic_tau(work.n, work.d), "isotropic"
+    return sample_tau(atoms, seed=seed), "measured"
 
 
 def _grow(queries: int) -> Callable[[float], float]:
@@ -609,19 +597,18 @@ def _grow(queries: int) -> Callable[[float], float]:
     return at
 
 
-def _find_size(atoms: AtomsLike | None, n: int | None, d: int | None) -> tuple[Atoms | None, int, int, int]:
-    """Atoms, n, d, and the bytes of a row."""
+def _find_size(atoms: AtomsLike | None, n: int | None, d: int | None) -> tuple[Atoms | None, dict[str, Any]]:
+    """Atoms, and what a workload says of them."""
     if atoms is not None:
         if n is not None or d is not None:
             raise ValueError("`n` and `d` must not be given with `atoms`, which have their own.")
         known = as_atoms(atoms)
-        n, d = known.shape
-        require(n >= _LEAST, "atoms", f"at least {_LEAST} rows", f"{n}")
-        return known, n, d, d * known.dtype.itemsize
+        require(known.shape[0] >= _LEAST, "atoms", f"at least {_LEAST} rows", f"{known.shape[0]}")
+        return known, _measure(known)
     if n is None or d is None:
         raise ValueError("`atoms` must be given, or both `n` and `d`.")
     n, d = _check_count(n, "n", low=_LEAST), _check_count(d, "d", low=1)
-    return None, n, d, 4 * d
+    return None, {"n": n, "d": d, "row": 4 * d, "in_files": False}
 
 
 def _check_count(value: int, name: str, *, low: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from importlib.resources import files
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 _WIDTH = 8  # of a name in lines of text
 _SHOWN = 10  # rows of a table in a notebook
 _LISTED = 40  # rows of the numbers of a picture
+
+
+def read_part(name: str) -> str:
+    """Return a file of `page_parts`: HTML, style or script."""
+    return (files("wolfhound.show") / "page_parts" / name).read_text("utf-8")
 
 
 def escape(text: str) -> str:
@@ -161,7 +167,7 @@ def _show(value: Any) -> str:
     return value if isinstance(value, str) else finite_text(value, ".6g", unknown="-")
 
 
-def pick(record: object, *names: str) -> dict[str, object]:
+def pick(record: object, *names: str) -> dict[str, Any]:
     """Return some attributes by their names."""
     return {name: getattr(record, name) for name in names}
 
@@ -237,7 +243,7 @@ class Summary(NamedTuple):
         tables = "".join(grid.html() for grid in self.tables)
         title = f"<p><strong>{escape(self.heading)}</strong></p>"
         body = f"{title}{list_facts(self.lines())}{tables}{list_notes(self.notes)}"
-        return f'<div class="wolfhound"><style>{_STYLE}</style>{body}</div>'
+        return f'<div class="wolfhound"><style>{read_part("notebook.css")}</style>{body}</div>'
 
     def document(self) -> dict[str, object]:
         """Return names and plain values, all rows of the tables among them, as for JSON.
@@ -253,23 +259,6 @@ class Summary(NamedTuple):
         for field in self.fields:
             found |= Field(*field).values
         return found | {grid.key: grid.records() for grid in self.tables if grid.key}
-
-
-_STYLE = (
-    ".wolfhound{font:13px/1.5 system-ui,sans-serif;color:inherit;max-width:60em}"
-    ".wolfhound p{margin:.4em 0}"
-    ".wolfhound dl{display:grid;grid-template-columns:max-content 1fr;gap:.1em 1em;margin:.4em 0}"
-    ".wolfhound dt{opacity:.75;margin:0}.wolfhound dd{margin:0;overflow-wrap:anywhere}"
-    ".wolfhound table{border-collapse:collapse;margin:.6em 0;background:none;color:inherit}"
-    ".wolfhound caption{text-align:left;opacity:.75;padding:.2em 0}"
-    ".wolfhound th,.wolfhound td{padding:.15em .8em .15em 0;text-align:right;font-weight:400;"
-    "background:none;color:inherit;border:0;font-variant-numeric:tabular-nums;white-space:nowrap}"
-    ".wolfhound .left{text-align:left}"
-    ".wolfhound thead th{opacity:.75;border-bottom:1px solid currentColor}"
-    ".wolfhound .number{display:inline-block;min-width:4.5em}"
-    ".wolfhound .bar{display:inline-block;width:8em;height:.7em;margin-left:.8em;text-align:left}"
-    ".wolfhound .bar i{display:block;height:100%;background:#0072B2}"
-)
 
 
 def list_facts(facts: Sequence[tuple[str, str]]) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.core.atomic import write_atomically
+from wolfhound.core.atomic import write_file
 from wolfhound.core.contracts import Vector
 from wolfhound.core.validate import file_path, require
 
@@ -140,10 +139,8 @@ def draw_totals(
     times = hide_nonpositive(np.array(list(seconds.values())))
     looks = {each: ("", COLOURS[0]) for each in seconds}
     looks |= {each: (" (will not do)", PALE) for each in faint} | {marked: (" (chosen)", COLOURS[1])}
-    names, colours = (
-        [verbatim(each + looks[each][0]) for each in seconds],
-        [looks[each][1] for each in seconds],
-    )
+    names = [verbatim(each + looks[each][0]) for each in seconds]
+    colours = [looks[each][1] for each in seconds]
     axes.barh(names, np.nan_to_num(times), color=colours)
     axes.invert_yaxis()
     use_log(axes.set_xscale, times)
@@ -181,13 +178,6 @@ def limit_axes(axes: Axes, points: Vector, what: str) -> None:
         axes.set_title(text, fontsize=8, color=GREY, loc="right")
 
 
-def render(figure: Figure, kind: str) -> bytes:
-    """Return a figure as the bytes of a file of this kind: png, svg, pdf, ..."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=kind, dpi=150)
-    return buffer.getvalue()
-
-
 def render_svg(draw: Callable[[Axes], None]) -> bytes:
     """Return a picture on its own as SVG: no background, text as text, the same bytes every time."""
     from matplotlib import rc_context  # noqa: PLC0415 - as in `make_figure`
@@ -199,17 +189,13 @@ def render_svg(draw: Callable[[Axes], None]) -> bytes:
     return buffer.getvalue()
 
 
-def save(figure: Figure, path: str | PathLike[str]) -> None:
-    """Write a figure, all or nothing; the ending of the path chooses the format."""
-    where = file_path(path, "path", [f".{kind}" for kind in figure.canvas.get_supported_filetypes()])
-    content = render(figure, where.suffix[1:].lower())
-    write_atomically(os.path.realpath(where), lambda stream: stream.write(content))
-
-
 def keep(figure: Figure, path: str | PathLike[str] | None) -> Figure:
-    """Return a figure; write it too, if there is a path."""
+    """Return a figure; write it too, all or nothing, if there is a path, whose ending chooses the format."""
     if path is not None:
-        save(figure, path)
+        where = file_path(path, "path", [f".{kind}" for kind in figure.canvas.get_supported_filetypes()])
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=where.suffix[1:].lower(), dpi=150)
+        write_file(where, buffer.getvalue())
     return figure
 
 

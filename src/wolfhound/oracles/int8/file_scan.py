@@ -191,7 +191,7 @@ class FileCodes(CodeStore):
     @property
     def nbytes(self) -> int:
         """Bytes on disk."""
-        return sum(each.shape[0] * each.shape[1] * each.dtype.itemsize for each in self.files)
+        return sum(each.shape[0] * each.shape[1] * each.stored.itemsize for each in self.files)
 
     def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order, one chunk ahead; the same chunks each time."""
@@ -209,7 +209,7 @@ class FileCodes(CodeStore):
         """Read blocks; ids are those of the atoms."""
         arrays = []
         for file in self.files:
-            out = allocate((stop - start, file.shape[1]), file.dtype.type)
+            out = allocate((stop - start, file.shape[1]), file.stored.type)
             with file.open() as stream:
                 file.fill(stream, start, out)
             arrays.append(out)
