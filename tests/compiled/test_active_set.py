@@ -14,7 +14,20 @@ from scipy.optimize import nnls
 from tests.compiled.test_corral import Options, bounded
 from tests.problems import exact_minimum, rational, squared_distance
 from wolfhound.compiled import active_set as kernels
-from wolfhound.compiled.active_set import ALPHA, CAP, FLOOR, FREE, GONE, ROW, STEPS, TOTAL, WEIGHT, U, V
+from wolfhound.compiled.active_set import (
+    ALPHA,
+    CAP,
+    FLOOR,
+    FREE,
+    GONE,
+    INVERSE,
+    ROW,
+    STEPS,
+    TOTAL,
+    WEIGHT,
+    U,
+    V,
+)
 from wolfhound.compiled.corral import forward_rows
 from wolfhound.compiled.jit import lean_kernel
 from wolfhound.core.contracts import Ints, Vector
@@ -55,6 +68,7 @@ class Held:
         carried = np.linalg.solve(lower, np.stack([self.linear, np.ones(k)], axis=1)).T
         np.testing.assert_allclose(np.tril(self.factor[:k, :k]), lower, rtol=1e-9, atol=1e-10)
         np.testing.assert_allclose(self.lines[[U, V], :k], carried, rtol=1e-9, atol=1e-10)
+        np.testing.assert_array_equal(self.lines[INVERSE, :k], 1.0 / self.factor.diagonal()[:k])
 
 
 def random_gram(k: int, rng: np.random.Generator) -> Vector:
@@ -67,7 +81,8 @@ def hold(gram: Vector, linear: Vector, *, room: int = 20) -> Held:
     lower = np.linalg.cholesky(gram) if k else np.empty((0, 0))
     factor = np.full((k + room, k + room), np.nan)
     factor[:k, :k] = np.tril(lower) + np.triu(np.full((k, k), 7.0), 1)
-    lines = np.full((9, k + room), np.nan)
+    lines = np.full((10, k + room), np.nan)
+    lines[INVERSE, :k] = 1.0 / lower.diagonal()
     lines[U, :k], lines[V, :k] = np.linalg.solve(lower, linear), np.linalg.solve(lower, np.ones(k))
     lines[CAP], lines[WEIGHT, :k] = np.inf, 0.0
     one = Held(gram, linear, factor, lines, np.arange(k + room))
@@ -98,10 +113,10 @@ def absorb(one: Held, cross: Vector, gram: Vector, linear: Vector) -> Ints:
 
 @pytest.mark.parametrize("k", SIZES)
 def test_backward_solves_the_transposed_system(k: int) -> None:
-    factor = held(k).factor
-    right = np.random.default_rng(1).standard_normal(k)
+    one = held(k)
+    factor, right = one.factor, np.random.default_rng(1).standard_normal(k)
     out = right.copy()
-    kernels.backward(factor, k, out)
+    kernels.backward(factor, one.lines[INVERSE], k, out)
     np.testing.assert_allclose(
         out, solve_triangular(factor[:k, :k], right, lower=True, trans="T"), atol=1e-11
     )
@@ -109,10 +124,10 @@ def test_backward_solves_the_transposed_system(k: int) -> None:
 
 @pytest.mark.parametrize("k", SIZES)
 def test_forward_solves_the_system(k: int) -> None:
-    factor = held(k).factor
-    right = np.random.default_rng(1).standard_normal(k)
+    one = held(k)
+    factor, right = one.factor, np.random.default_rng(1).standard_normal(k)
     out = right.copy()
-    kernels.forward(factor, 0, k, out)
+    kernels.forward(factor, one.lines[INVERSE], 0, k, out)
     np.testing.assert_allclose(out, solve_triangular(factor[:k, :k], right, lower=True), atol=1e-11)
 
 

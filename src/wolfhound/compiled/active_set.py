@@ -49,8 +49,11 @@ VANISHING = 1e-12
 ZERO = 1e-14
 """Weights up to this share of the total are zero."""
 
-U, V, ROW, AIM, WEIGHT, CAP, LINEAR, COSINE, SINE = range(9)
-"""Lines of (9, capacity) numbers per free atom; ROW and AIM are to work on, LINEAR is c."""
+U, V, ROW, AIM, WEIGHT, CAP, LINEAR, COSINE, SINE, INVERSE = range(10)
+"""Lines of (10, capacity) numbers per free atom; ROW and AIM are to work on, LINEAR is c.
+
+INVERSE is 1 / L_ii: solves with L wait for every entry, and a product is three times as quick as a ratio.
+"""
 
 FREE, GONE, STEPS, SPARES, ATOMS = range(5)
 """Of (5,) counts: free atoms, those that left since the caller looked, atoms that joined; in the compiled
@@ -64,31 +67,50 @@ ALPHA, TOTAL, RIDGE, MU, FLOOR = range(5)
 
 
 @lean_fast_kernel
-def forward(factor: Vector, first: int, last: int, x: Vector) -> None:
-    """Solve L x = b in place, given the solution up to place `first`."""
-    for i in range(first, last):
-        s = 0.0
+def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -> float:
+    """Solve L x = b in place, given the solution up to place `first`, four rows of L at a time; |x|^2."""
+    i, size = first, 0.0
+    while i + 4 <= last:
+        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
+        a, b, c, e = x[i], x[i + 1], x[i + 2], x[i + 3]
         for j in range(i):
-            s += factor[i, j] * x[j]
-        x[i] = (x[i] - s) / factor[i, i]
+            a -= r0[j] * x[j]
+            b -= r1[j] * x[j]
+            c -= r2[j] * x[j]
+            e -= r3[j] * x[j]
+        a *= inverse[i]
+        b = (b - r1[i] * a) * inverse[i + 1]
+        c = (c - r2[i] * a - r2[i + 1] * b) * inverse[i + 2]
+        e = (e - r3[i] * a - r3[i + 1] * b - r3[i + 2] * c) * inverse[i + 3]
+        x[i], x[i + 1], x[i + 2], x[i + 3] = a, b, c, e
+        i += 4
+    while i < last:
+        s = x[i]
+        for j in range(i):
+            s -= factor[i, j] * x[j]
+        x[i] = s * inverse[i]
+        i += 1
+    for j in range(last):
+        size += x[j] * x[j]
+    return size
 
 
 @lean_fast_kernel
-def backward(factor: Vector, k: int, x: Vector) -> None:
+def backward(factor: Vector, inverse: Vector, k: int, x: Vector) -> None:
     """Solve L'x = b in place, four rows of L at a time (they are read once)."""
     i = k - 1
     while i >= 3:
         r0, r1, r2, r3 = factor[i], factor[i - 1], factor[i - 2], factor[i - 3]
-        a = x[i] / r0[i]
-        b = (x[i - 1] - r0[i - 1] * a) / r1[i - 1]
-        c = (x[i - 2] - r0[i - 2] * a - r1[i - 2] * b) / r2[i - 2]
-        e = (x[i - 3] - r0[i - 3] * a - r1[i - 3] * b - r2[i - 3] * c) / r3[i - 3]
+        a = x[i] * inverse[i]
+        b = (x[i - 1] - r0[i - 1] * a) * inverse[i - 1]
+        c = (x[i - 2] - r0[i - 2] * a - r1[i - 2] * b) * inverse[i - 2]
+        e = (x[i - 3] - r0[i - 3] * a - r1[i - 3] * b - r2[i - 3] * c) * inverse[i - 3]
         x[i], x[i - 1], x[i - 2], x[i - 3] = a, b, c, e
         for j in range(i - 3):
             x[j] -= r0[j] * a + r1[j] * b + r2[j] * c + r3[j] * e
         i -= 4
     while i >= 0:
-        x[i] /= factor[i, i]
+        x[i] *= inverse[i]
         for j in range(i):
             x[j] -= factor[i, j] * x[i]
         i -= 1
@@ -116,7 +138,7 @@ def append(
         a -= row[j] * u[j]
         b -= row[j] * v[j]
     new[k] = np.sqrt(pivot)
-    u[k], v[k] = a / new[k], b / new[k]
+    lines[INVERSE, k], u[k], v[k] = 1.0 / new[k], a / new[k], b / new[k]
     sizes[FREE] = k + 1
 
 
@@ -151,30 +173,36 @@ def drop(
         for a in range(m):
             for i in range(at):
                 factor[t + a, i] = factor[t + a + 1, i]
-        done, x0, x1, x2, x3 = at, 0.0, 0.0, 0.0, 0.0
+        done = at
         if m == 4:  # four rows at a time, up to where they differ: independent chains
             r0, r1, r2, r3, r4 = factor[t], factor[t + 1], factor[t + 2], factor[t + 3], factor[t + 4]
-            x0, x1, x2, x3, done = r1[at], r2[at], r3[at], r4[at], t
+            x0, x1 = r1[at], r2[at]
+            x2, x3 = r3[at], r4[at]
             for i in range(at, t):
-                c = cosines[i]
-                s = sines[i]
-                y0, y1, y2, y3 = r1[i + 1], r2[i + 1], r3[i + 1], r4[i + 1]
+                c, s = cosines[i], sines[i]
+                y0, y1 = r1[i + 1], r2[i + 1]
+                y2, y3 = r3[i + 1], r4[i + 1]
                 r0[i] = c * x0 + s * y0
                 r1[i] = c * x1 + s * y1
                 r2[i] = c * x2 + s * y2
                 r3[i] = c * x3 + s * y3
                 x0, x1 = c * y0 - s * x0, c * y1 - s * x1
                 x2, x3 = c * y2 - s * x2, c * y3 - s * x3
+            r1[t], r2[t] = x0, x1
+            r3[t], r4[t] = x2, x3
+            done = t
         for a in range(m):
             p = t + a
-            x = factor[p + 1, at] if m < 4 else (x0 if a == 0 else (x1 if a == 1 else (x2 if a == 2 else x3)))
+            old, new = factor[p + 1], factor[p]
+            x = old[done]
             for i in range(done, p):
-                y = factor[p + 1, i + 1]
-                factor[p, i] = cosines[i] * x + sines[i] * y
+                y = old[i + 1]
+                new[i] = cosines[i] * x + sines[i] * y
                 x = cosines[i] * y - sines[i] * x
-            y = factor[p + 1, p + 1]
-            r = np.sqrt(x * x + y * y)
-            cosines[p], sines[p], factor[p, p] = x / r, y / r, r
+            y = old[p + 1]
+            new[p] = np.sqrt(x * x + y * y)
+            inverse = 1.0 / new[p]
+            cosines[p], sines[p], lines[INVERSE, p] = x * inverse, y * inverse, inverse
         t += m
     for line in range(3):
         turned = lines[line]
@@ -244,11 +272,8 @@ def absorb(
             row[j] = rows[i, j]
         for a in range(count):
             row[first + a] = gram[i, kept[a]] + numbers[ALPHA]
-        forward(factor, first, k, row)
         whole = gram[i, i] + numbers[RIDGE] + numbers[ALPHA]
-        pivot = whole
-        for j in range(k):
-            pivot -= row[j] * row[j]
+        pivot = whole - forward(factor, lines[INVERSE], first, k, row)
         if k < len(labels) and pivot > DEPENDENT * whole:
             lines[WEIGHT, k], lines[CAP, k], lines[LINEAR, k], labels[k] = (
                 0.0,
@@ -297,26 +322,25 @@ def advance(
         1: it is free; 2: it went from one bound to the other; 0: it gains nothing, nothing has changed.
         Of a descent, whether any weight moved.
     """
-    weights, caps, y, alpha = lines[WEIGHT], lines[CAP], lines[AIM], numbers[ALPHA]
+    weights, caps, y = lines[WEIGHT], lines[CAP], lines[AIM]
+    u, v, alpha = lines[U], lines[V], numbers[ALPHA]
     k = sizes[FREE]
     if label >= 0:
         row, whole = lines[ROW], square + numbers[RIDGE] + alpha
         for i in range(k):
             row[i] += alpha
-        forward(factor, 0, k, row)
-        pivot, weight = whole, 0.0
-        for i in range(k):
-            pivot -= row[i] * row[i]
+        pivot, weight = whole - forward(factor, lines[INVERSE], 0, k, row), 0.0
         if k == len(labels) or gain == np.inf or not pivot > DEPENDENT * whole:
             for i in range(k):
                 y[i] = sign * row[i]
-            backward(factor, k, y)
+            backward(factor, lines[INVERSE], k, y)
             weight, where, capped = np.inf, -1, False
             for i in range(k):
-                if y[i] > VANISHING and weights[i] < weight * y[i]:
-                    weight, where, capped = weights[i] / y[i], i, False
-                if y[i] < -VANISHING and caps[i] - weights[i] < -weight * y[i]:
-                    weight, where, capped = (weights[i] - caps[i]) / y[i], i, True
+                share, here, room = y[i], weights[i], caps[i] - weights[i]
+                if share > VANISHING and here < weight * share:
+                    weight, where, capped = here / share, i, False
+                if share < -VANISHING and room < -weight * share:
+                    weight, where, capped = -room / share, i, True
             if pivot > 0.0 and gain < weight * pivot and k < len(labels):
                 weight, where = gain / pivot, -1
             if bound < np.inf and bound <= weight:
@@ -327,7 +351,7 @@ def advance(
                 weights[i] = min(max(0.0, weights[i] - weight * y[i]), caps[i])
             if where == -2:  # only its pull changes
                 for i in range(k):
-                    lines[U, i] -= sign * bound * (row[i] - alpha * lines[V, i])
+                    u[i] -= sign * bound * (row[i] - alpha * v[i])
                 numbers[TOTAL] -= sign * bound
                 return 2
             if where >= 0:
@@ -353,20 +377,21 @@ def advance(
         if alpha > 0.0:
             vv, uv = 0.0, 0.0
             for i in range(k):
-                vv += lines[V, i] * lines[V, i]
-                uv += lines[U, i] * lines[V, i]
+                vv += v[i] * v[i]
+                uv += u[i] * v[i]
             shift = (numbers[TOTAL] - uv) / vv
         for i in range(k):
-            y[i] = lines[U, i] + shift * lines[V, i]
-        backward(factor, k, y)
+            y[i] = u[i] + shift * v[i]
+        backward(factor, lines[INVERSE], k, y)
         if alpha > 0.0 and k == 1:
             y[0] = numbers[TOTAL]
         reach, block, total, floor = 1.0, -1, 0.0, numbers[FLOOR]
         for i in range(k):
-            total += y[i]
-            if y[i] <= floor or y[i] > caps[i] * (1.0 + ZERO):
-                end = 0.0 if y[i] <= floor else caps[i]
-                ratio = abs(weights[i] - end) / max(abs(weights[i] - y[i]), 1e-300)
+            aim, end = y[i], caps[i]
+            total += aim
+            if aim <= floor or aim > end * (1.0 + ZERO):
+                end, here = 0.0 if aim <= floor else end, weights[i]
+                ratio = abs(here - end) / max(abs(here - aim), 1e-300)
                 if block < 0 or ratio < reach:
                     reach, block = min(ratio, 1.0), i
         if not np.isfinite(total):
@@ -380,8 +405,8 @@ def advance(
         for i in range(k):
             weights[i] += reach * (y[i] - weights[i])
         for i in range(k - 1, -1, -1):
-            low, high = y[i] <= floor, y[i] > caps[i] * (1.0 + ZERO)
-            if i == block or (low and weights[i] <= 0.0) or (high and weights[i] >= caps[i]):
+            low, high, here, end = y[i] <= floor, y[i] > caps[i] * (1.0 + ZERO), weights[i], caps[i]
+            if i == block or (low and here <= 0.0) or (high and here >= end):
                 drop(factor, lines, labels, gone, sizes, numbers, i, high and not low)
         k = sizes[FREE]
     return moved
@@ -399,7 +424,7 @@ STATE, SLOT, SPARE = range(3)
 AT_ZERO, IS_FREE, BARRED = range(3)
 """How an atom is."""
 
-LANES = 16
+LANES = 32
 """Columns of prices come in multiples of this."""
 
 SHUT = -np.inf
@@ -420,7 +445,7 @@ class GramState(NamedTuple):
     fine, point : (wide,), (d,)
         Prices in float64, after those of `quick`; empty: none. With rows, sum w a.
     factor, lines, labels, gone, sizes, numbers
-        The free atoms: (c, c), (9, c), (c,), (2, c + 2), (5,), (5,).
+        The free atoms: (c, c), (10, c), (c,), (2, c + 2), (5,), (5,).
     """
 
     gram: Vector
@@ -451,8 +476,8 @@ def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int)
     marks[SLOT] = np.arange(n)
     linear, quick, fine = np.full(wide, SHUT), np.zeros((2, wide), singles.dtype), np.zeros(wide)
     # One block: how loops are run may depend on how far arrays are from each other.
-    block = np.zeros((c + 10, c))
-    factor, lines = block[:capacity], block[c + 1 : c + 10]
+    block = np.zeros((c + 11, c))
+    factor, lines = block[:capacity], block[c + 1 : c + 11]
     lines[CAP] = np.inf
     free = np.zeros(capacity, np.int64), np.zeros((2, capacity + 2), np.int64), np.zeros(5, np.int64)
     point = np.zeros(rows.shape[1])
@@ -489,26 +514,19 @@ def add_rows(out: NDArray[Any], rows: NDArray[Any], at: Ints, weights: NDArray[A
 
 @lean_kernel
 def lowest(values: NDArray[Any]) -> int:
-    """Place of the least of 16 m numbers: eight chains, as a plain minimum is not vectorised."""
-    r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = values[0]
-    for i in range(0, len(values), 8):
-        part = values[i : i + 8]
-        r0 = part[0] if part[0] < r0 else r0
-        r1 = part[1] if part[1] < r1 else r1
-        r2 = part[2] if part[2] < r2 else r2
-        r3 = part[3] if part[3] < r3 else r3
-        r4 = part[4] if part[4] < r4 else r4
-        r5 = part[5] if part[5] < r5 else r5
-        r6 = part[6] if part[6] < r6 else r6
-        r7 = part[7] if part[7] < r7 else r7
-    r0, r1, r2, r3 = min(r0, r4), min(r1, r5), min(r2, r6), min(r3, r7)
+    """Place of the least of whole lanes of numbers: four chains, as a plain minimum is not vectorised."""
+    r0 = r1 = r2 = r3 = values[0]
+    for i in range(0, len(values), 4):
+        part = values[i : i + 4]
+        r0, r1 = min(r0, part[0]), min(r1, part[1])
+        r2, r3 = min(r2, part[2]), min(r3, part[3])
     least = min(min(r0, r1), min(r2, r3))  # noqa: PLW3301 - of two is quick to compile
     for i in range(0, len(values), LANES):
         part, there = values[i : i + LANES], 0
-        for j in range(len(part)):
+        for j in range(LANES):
             there += part[j] == least
         if there > 0:
-            for j in range(len(part)):
+            for j in range(LANES):
                 if part[j] == least:
                     return i + j
     return 0
@@ -576,31 +594,20 @@ def walk(
     marks, factor, lines, labels = state.marks, state.factor, state.lines, state.labels
     gone, sizes, numbers, fine = state.gone, state.sizes, state.numbers, state.fine
     summed, wide = numbers[ALPHA] > 0.0, (sizes[ATOMS] + LANES - 1) // LANES * LANES
-    row, total = lines[ROW], 0.0
-    for i in range(count):
-        b, k = ids[i], sizes[FREE]
-        line = gram[fetch(gram, singles, rows, marks, sizes, b)]
-        for j in range(k):
-            row[j] = line[labels[j]] + numbers[ALPHA]
-        forward(factor, 0, k, row)
-        whole = line[b] + numbers[RIDGE] + numbers[ALPHA]
-        pivot = whole
-        for j in range(k):
-            pivot -= row[j] * row[j]
-        if k < len(labels) and pivot > DEPENDENT * whole:
-            lines[WEIGHT, k], lines[CAP, k], labels[k], marks[STATE, b] = weights[i], np.inf, b, IS_FREE
-            append(factor, lines, sizes, numbers, pivot, linear[b], 0.0)
-            total += weights[i]
-        elif len(rows) > 0:
-            marks[SPARE, sizes[SPARES]] = marks[SLOT, b]
-            sizes[SPARES] += 1
-    for i in range(sizes[FREE] if summed and total > 0.0 else 0):
-        lines[WEIGHT, i] *= numbers[TOTAL] / total
-    prices, terms = quick[PRICE, :wide], linear[:wide]
-    last, finely, b, gain, diagonal, term = np.inf, False, -1, 0.0, 0.0, 0.0
+    row, prices, terms = lines[ROW], quick[PRICE, :wide], linear[:wide]
+    last, finely, diagonal, term = np.inf, False, 0.0, 0.0
+    started, total, b, gain = 0, 0.0, -1, 0.0
     while True:
+        onward = started == count
+        if not onward:  # one that depends on those before gains nothing: it is left out
+            b, gain = ids[started], 0.0
+        if b >= 0:
+            line = gram[fetch(gram, singles, rows, marks, sizes, b)]
+            for i in range(sizes[FREE]):
+                row[i] = line[labels[i]]
+            marks[STATE, b], diagonal, term = IS_FREE, line[b], linear[b]
         joined = sizes[STEPS]
-        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, True)
+        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, onward)
         if b >= 0 and sizes[STEPS] == joined:  # it gains nothing
             gone[0, 0], sizes[GONE] = b, 1
         for i in range(sizes[GONE]):  # who left, and whose row of prices is spare
@@ -609,6 +616,16 @@ def walk(
                 marks[SPARE, sizes[SPARES]] = marks[SLOT, gone[0, i]]
                 sizes[SPARES] += 1
         sizes[GONE] = 0
+        if not onward:
+            if sizes[STEPS] > joined:
+                lines[WEIGHT, joined] = weights[started]
+                total += weights[started]
+            started, b = started + 1, -1
+            if started == count:
+                for i in range(sizes[FREE] if summed and total > 0.0 else 0):
+                    lines[WEIGHT, i] *= numbers[TOTAL] / total
+                sizes[STEPS] = 0
+            continue
         k, bend, mu = sizes[FREE], 0.0, numbers[MU] if summed else 0.0
         if k >= most or sizes[STEPS] >= steps:
             break
@@ -651,11 +668,6 @@ def walk(
             last, finely, b = np.inf, True, -1
             continue
         last = value
-        line = gram[fetch(gram, singles, rows, marks, sizes, b)]
-        for i in range(k):
-            row[i] = line[labels[i]]
-        marks[STATE, b] = IS_FREE
-        diagonal, term = line[b], linear[b]
 
 
 @lean_kernel

@@ -19,6 +19,7 @@ from wolfhound.compiled.active_set import (
     FLOOR,
     FREE,
     GONE,
+    INVERSE,
     LINEAR,
     RIDGE,
     ROW,
@@ -84,7 +85,7 @@ class Corral:
         self.cap = cap
         self.total = total
         self._factor = np.zeros((capacity, capacity))
-        self._lines = np.zeros((9, capacity))
+        self._lines = np.zeros((10, capacity))
         self._labels = np.zeros(capacity, np.int64)
         self._gone = np.zeros((2, capacity + 2), np.int64)
         self._sizes = np.zeros(5, np.int64)
@@ -258,7 +259,7 @@ class Corral:
         """Treat an atom as if its weight were its cap, and free it from there."""
         k, (cross, gram, linear) = self.size, model.gram(label, self.labels)
         pull = cross[0, :k] + self.alpha
-        kernels.forward(self._factor, 0, k, pull)
+        kernels.forward(self._factor, self._lines[INVERSE], 0, k, pull)
         self._lines[U, :k] -= weight * (pull - self.alpha * self._lines[V, :k])
         how = self._admit(int(label[0]), cross[0], float(gram[0, 0]), float(linear[0]), np.inf, weight, -1)
         self._numbers[TOTAL] -= weight  # it never was part of the others' total
@@ -296,7 +297,7 @@ class Corral:
             b -= self._lines[LINEAR, :k] - np.tril(self._factor[:k, :k]) @ self._lines[U, :k]
         self._lines[LINEAR, :k] = linear[:k]
         self._lines[U, :k] = b
-        kernels.forward(self._factor, 0, k, self._lines[U])
+        kernels.forward(self._factor, self._lines[INVERSE], 0, k, self._lines[U])
 
 
 class Model(Protocol):

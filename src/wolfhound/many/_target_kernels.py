@@ -18,6 +18,7 @@ from wolfhound.compiled.active_set import (
     ATOMS,
     BARRED,
     FREE,
+    INVERSE,
     IS_FREE,
     LANES,
     MU,
@@ -92,7 +93,7 @@ def find_cheapest(state: GramState) -> int:
     for i in range(k):
         for j in range(k):
             unit[j] = 1.0 if j == i else 0.0
-        forward(state.factor, i, k, unit)
+        forward(state.factor, state.lines[INVERSE], i, k, unit)
         own, across = 0.0, 0.0
         for j in range(i, k):
             own += unit[j] * unit[j]
@@ -133,7 +134,7 @@ def find_entrant(state: GramState, squares: Vector) -> tuple[int, float]:
         pivot, across = whole, 1.0
         for i in range(k):
             row[i] = state.singles[state.marks[SLOT, state.labels[i]], j] + alpha
-        forward(state.factor, 0, k, row)
+        forward(state.factor, state.lines[INVERSE], 0, k, row)
         for i in range(k):
             pivot -= row[i] * row[i]
             across -= v[i] * row[i]

@@ -260,12 +260,12 @@ def widen_result(result: ManyResult, off: float) -> dict[str, Any]:
 
 def solve_objective(
     objective: Objective, oracle: Oracle, banned: Ids, options: dict[str, Any]
-) -> tuple[TargetBatch, Status]:
-    """Minimise one objective as `minimize` does, which is asked; the answer, and how it ended."""
+) -> TargetBatch:
+    """Minimise one objective as `minimize` does, which is asked."""
     found = minimize(objective, oracle, exclude=banned, progress=False, **options)
     order = np.lexsort((found.ids, -found.weights))
     order = order[found.weights[order] > 0.0]
-    batch = TargetBatch(
+    return TargetBatch(
         np.array([0, len(order)]),
         found.ids[order],
         found.weights[order],
@@ -276,4 +276,3 @@ def solve_objective(
         np.array([math.ceil(found.passes)]),
         np.zeros(1),
     )
-    return batch, found.status

@@ -280,37 +280,25 @@ class Span(NamedTuple):
     group: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManyJob:
-    """All that a chunk needs, and where answers are written."""
+    """All that is to be solved, chunk by chunk, and where answers are written."""
 
-    regime: TargetSolver
-    targets: Targets
-    excluded: Excluded
-    wanted: Goals
-    stream: Stream | None
-
-    @property
-    def group(self) -> int:
-        """Targets per group."""
-        return group_size(self.regime, len(self.targets.rows))
+    solve: Callable[[Span], TargetBatch]
+    total: int
+    chunk: int = 1  # targets that are solved at once
+    group: int = 1  # targets that are written at once
+    alone: bool = True  # whether chunks are solved one after the other
+    stream: Stream | None = None
 
     def spans(self, start: int) -> list[Span]:
         """Chunks of the group that begins at a target."""
-        end = min(start + self.group, len(self.targets.rows))
-        step = self.regime.chunk(len(self.targets.rows))
-        return [Span(first, min(first + step, end), start) for first in range(start, end, step)]
-
-    def solve(self, span: Span) -> TargetBatch:
-        """Solve a chunk."""
-        here = span.start, span.stop
-        starts, banned = self.excluded.read(*here)
-        rows, good = self.targets.read(*here), self.targets.good[slice(*here)]
-        return mark_skipped(solve_batch(self.regime, rows, starts, banned, self.wanted), ~good)
+        end = start + self.size(start)
+        return [Span(first, min(first + self.chunk, end), start) for first in range(start, end, self.chunk)]
 
     def size(self, start: int) -> int:
         """Targets of the group that begins at a target."""
-        return min(self.group, len(self.targets.rows) - start)
+        return min(self.group, self.total - start)
 
     def read(self, start: int) -> TargetBatch | None:
         """Return a group that was written, now or by an earlier run."""
@@ -322,6 +310,40 @@ class ManyJob:
             return False
         self.stream.write(start, batch)
         return True
+
+
+def plan_targets(
+    regime: TargetSolver, targets: Targets, excluded: Excluded, wanted: Goals, stream: Stream | None
+) -> ManyJob:
+    """Return the job of targets that a solver takes chunk by chunk."""
+
+    def solve(span: Span) -> TargetBatch:
+        here = span.start, span.stop
+        rows, good = targets.read(*here), targets.good[slice(*here)]
+        return mark_skipped(solve_batch(regime, rows, *excluded.read(*here), wanted), ~good)
+
+    m = len(targets.rows)
+    return ManyJob(
+        solve=solve,
+        total=m,
+        chunk=regime.chunk(m),
+        group=group_size(regime, m),
+        alone=regime.alone,
+        stream=stream,
+    )
+
+
+def plan_objectives(
+    objectives: Sequence[Objective], oracle: Oracle, excluded: Excluded, clock: Clock, options: dict[str, Any]
+) -> ManyJob:
+    """Return the job of objectives that are minimised one after the other."""
+
+    def solve(span: Span) -> TargetBatch:
+        left = {"max_seconds": max(clock.deadline - time.perf_counter(), 0.0)}
+        banned = excluded.read(span.start, span.stop)[1]
+        return solve_objective(objectives[span.start], oracle, banned, options | left)
+
+    return ManyJob(solve=solve, total=len(objectives))
 
 
 def group_size(regime: TargetSolver, m: int) -> int:
@@ -399,9 +421,12 @@ class _RunLog:
 
     def look(self) -> Status | None:
         """Tell the callback how far the run is; return why to stop, if so."""
-        total, seconds = len(self.job.targets.rows), time_solving(self.began)
         state = ManyState(
-            done=self.done, total=total, proved=self.proved, seconds=seconds, before=self.before
+            done=self.done,
+            total=self.job.total,
+            proved=self.proved,
+            seconds=time_solving(self.began),
+            before=self.before,
         )
         if self.callback is not None and self.callback(state):
             return Status.STOPPED
@@ -426,7 +451,7 @@ def run(
     progress: bool | None = None,
 ) -> Iterator[TargetBatch]:
     """Solve the chunks in order; give all groups, those that there is no time for unsolved."""
-    starts = range(0, len(job.targets.rows), job.group)
+    starts = range(0, job.total, job.group)
     status = Status.INTERRUPTED
     with show_progress(progress, read_done, callback) as hear:
         log = _RunLog(job, clock, hear)
@@ -437,6 +462,8 @@ def run(
             for span, batch in zip(spans, solved, strict=False):
                 log.add(span, batch)
                 ended = log.look()
+                if ended is None and (batch.codes == CODES[Status.INTERRUPTED]).any():
+                    break
                 if ended is not None:
                     status = ended
                     break
@@ -445,7 +472,7 @@ def run(
 
 def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[TargetBatch]:
     """Solve chunks in order, on all threads."""
-    if job.regime.alone:
+    if job.alone:
         return (job.solve(span) for span in spans)
     return map_ordered(job.solve, spans)
 
@@ -458,31 +485,3 @@ def _stop(solved: Iterator[TargetBatch], clock: Clock) -> Iterator[Iterator[Targ
     finally:
         clock.stopped = True
         solved.close()  # type: ignore[attr-defined] # a generator
-
-
-def run_objectives(
-    objectives: Sequence[Objective],
-    oracle: Oracle,
-    excluded: Excluded,
-    clock: Clock,
-    *,
-    options: dict[str, Any],
-    callback: Callable[[ManyState], bool | None] | None,
-) -> TargetBatch:
-    """Minimise objectives in turn; those that there is no time for come back unsolved."""
-    began, total = time.perf_counter(), len(objectives)
-    parts: list[TargetBatch] = []
-    proved, status = 0, Status.INTERRUPTED
-    with contextlib.suppress(KeyboardInterrupt):
-        for i, objective in enumerate(objectives):
-            left = {"max_seconds": max(clock.deadline - time.perf_counter(), 0.0)}
-            batch, ended = solve_objective(objective, oracle, excluded.read(i, i + 1)[1], options | left)
-            parts.append(batch)
-            proved += ended is Status.GAP_REACHED
-            state = ManyState(done=i + 1, total=total, proved=proved, seconds=time_solving(began))
-            stopped = callback is not None and callback(state)
-            if ended is Status.INTERRUPTED or stopped or clock.over():
-                status = ended if ended is Status.INTERRUPTED else Status.MAX_SECONDS
-                status = Status.STOPPED if stopped else status
-                break
-    return join_batches([*parts, make_unsolved(total - len(parts), status)])

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Objective, Oracle
-from wolfhound.core.progress import show_progress, time_solving
+from wolfhound.core.progress import time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import ConcatAtoms, Fingerprint, draw_some, fingerprint, finite_rows
 from wolfhound.data.encoding import TableAtoms
@@ -37,14 +37,13 @@ from wolfhound.many.gram_solver import build_gram_solver, weigh_gram
 from wolfhound.many.result import ManyResult
 from wolfhound.many.run import (
     Clock,
-    ManyJob,
     ManyState,
     check_out,
     join_on_disk,
     open_out,
-    read_done,
+    plan_objectives,
+    plan_targets,
     run,
-    run_objectives,
 )
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
@@ -176,10 +175,9 @@ def minimize_many(
         regime = _choose(oracle, rng, pool, origin=origin, memory=memory, clock=clock)
     wanted = Goals(rtol, atol, most, n if origin else -1)
     stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
-    job = ManyJob(regime, given, excluded, wanted, stream)
-    batches = run(job, clock, callback, progress)
+    batches = run(plan_targets(regime, given, excluded, wanted, stream), clock, callback, progress)
     whole = join_batches(list(batches)) if stream is None else join_on_disk(stream.folder, batches)
-    return _name_rows(table, _result(whole, given, source, identity, began, priced=most is not None))
+    return _name_rows(table, _result(whole, given.shape, source, identity, began, priced=most is not None))
 
 
 def _name_rows(table: TableAtoms | None, solved: ManyResult) -> ManyResult:
@@ -212,15 +210,9 @@ def _minimize_list(
         Targets(np.empty((m, d)), (m,), np.ones(m, np.bool_)), excluded, n, skip=False, origin=False
     )
     asked = {name: options[name] for name in ("rtol", "atol", "seed")}
-    with show_progress(options["progress"], read_done, options["callback"]) as hear:
-        whole = run_objectives(objectives, oracle, excluded, clock, options=asked, callback=hear)
-    return ManyResult(
-        **(whole._asdict() | {"price": None}),
-        seconds=time_solving(began),
-        shape=(m,),
-        fingerprint=identity,
-        atoms=source,
-    )
+    job = plan_objectives(objectives, oracle, excluded, clock, asked)
+    whole = join_batches(list(run(job, clock, options["callback"], options["progress"])))
+    return _result(whole, (m,), source, identity, began)
 
 
 def _draw_pool(n: int, d: int, rng: np.random.Generator, excluded: Excluded) -> Ids:
@@ -271,12 +263,18 @@ def _name(oracle: Oracle) -> str:
 
 
 def _result(
-    whole: TargetBatch, given: Targets, source: Atoms, identity: Fingerprint, began: float, *, priced: bool
+    whole: TargetBatch,
+    shape: tuple[int, ...],
+    source: Atoms,
+    identity: Fingerprint,
+    began: float,
+    *,
+    priced: bool = False,
 ) -> ManyResult:
     return ManyResult(
         **(whole._asdict() | ({} if priced else {"price": None})),
         seconds=time_solving(began),
-        shape=given.shape,
+        shape=shape,
         fingerprint=identity,
         atoms=source,
     )
