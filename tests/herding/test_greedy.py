@@ -222,7 +222,7 @@ def test_weights_are_optimal(kernel: Kernel) -> None:
     rows = rows_of(80, 4)
     embedding = exactly(rows, kernel)
     herd = grown(begun(embedding, kernel, rows, NONE), 14)
-    chosen, weights = rows[herd.ids], fit_weights(herd, kernel)
+    chosen, weights = rows[herd.ids], fit_weights(herd)
     gram = kernel.gram(chosen, chosen).astype(np.float64)
     linear = np.zeros(14) if kernel.centred else kernel.gram(chosen, rows).astype(np.float64).mean(axis=1)
     slope = gram @ weights - linear
