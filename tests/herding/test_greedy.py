@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wolfhound import get_threads, set_threads
 from wolfhound.core.contracts import Ids, Vector
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, mmd
-from wolfhound.herding._compiled import best, distances_absolute, distances_squared, shift
+from wolfhound.herding._compiled import best, distances_absolute, distances_squared
 from wolfhound.herding.greedy import Candidates, Herd, states
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.mmd import Embedding, embed
@@ -81,14 +81,6 @@ def test_best_is_the_first_of_the_largest() -> None:
     assert best(np.array([0.0, 1.0, 1.0, 0.0]), linear, half, 3.0, scores) == 1
     np.testing.assert_array_equal(scores, [3.0, 4.5, 4.5, -np.inf])
     assert best(np.zeros(4), linear, np.full(4, np.inf), 3.0, scores) == -1
-
-
-def test_shift_adds_a_row_and_takes_it_away() -> None:
-    potential = np.array([1.0, 2.0])
-    shift(potential, np.array([0.5, 0.25], np.float32), 1.0)
-    np.testing.assert_array_equal(potential, [1.5, 2.25])
-    shift(potential, np.array([0.5, 0.25], np.float32), -1.0)
-    np.testing.assert_array_equal(potential, [1.0, 2.0])
 
 
 @kernels
@@ -222,7 +214,7 @@ def test_weights_are_optimal(kernel: Kernel) -> None:
     rows = rows_of(80, 4)
     embedding = exactly(rows, kernel)
     herd = grown(begun(embedding, kernel, rows, NONE), 14)
-    chosen, weights = rows[herd.ids], fit_weights(herd, kernel)
+    chosen, weights = rows[herd.ids], fit_weights(herd)
     gram = kernel.gram(chosen, chosen).astype(np.float64)
     linear = np.zeros(14) if kernel.centred else kernel.gram(chosen, rows).astype(np.float64).mean(axis=1)
     slope = gram @ weights - linear

@@ -78,13 +78,6 @@ def distances_absolute(rows: Matrix, to: Matrix, scale: float, out: Matrix) -> N
 
 
 @kernel
-def shift(potential: Vector, row: Matrix, sign: float) -> None:
-    """Add a kernel row to the potential, or take it away."""
-    for i in range(potential.shape[0]):
-        potential[i] += sign * row[i]
-
-
-@kernel
 def best(potential: Vector, linear: Vector, half: Vector, size: float, scores: Vector) -> int:
     """First i of the largest ``size * linear - potential - half``; -1: all are closed.
 

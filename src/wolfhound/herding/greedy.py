@@ -19,7 +19,7 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 
 from wolfhound.core.contracts import Ids, Ints, Matrix, Progress, Status, Vector
-from wolfhound.herding._compiled import best, shift
+from wolfhound.herding._compiled import best
 from wolfhound.herding.features import Features
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.labels import next_label
@@ -104,7 +104,7 @@ class Herd:
         self._pairs = 0.0  # sum of k over all pairs of the set, (q, q) included
         self._linear = float(held.ku.sum())  # sum of <mu, k_q> over the set
         for row, label in zip(held.rows, held.labels, strict=True):
-            shift(self._potential, self._values(row, int(label)), 1.0)
+            self._potential += self._values(row, int(label))
         if len(held.rows):
             gram = kernel.gram(held.rows, held.rows)
             alike = held.labels[:, None] == held.labels
@@ -180,8 +180,7 @@ class Herd:
         """Replace the pick at this position by the best of its label, if that is better."""
         old = self.places[at]
         label = int(self.candidates.label(old))
-        without = self._potential.copy()
-        shift(without, self._values(self.candidates.rows[old], label), -1.0)
+        without = self._potential - self._values(self.candidates.rows[old], label)
         self._half[old] = 0.5 * self._diagonal[old]
         new = self._best(without, label, self.size)
         self._half[old] = math.inf
@@ -198,8 +197,7 @@ class Herd:
         return True
 
     def _enter(self, place: int) -> None:
-        row = self._values(self.candidates.rows[place], int(self.candidates.label(place)))
-        shift(self._potential, row, 1.0)
+        self._potential += self._values(self.candidates.rows[place], int(self.candidates.label(place)))
         self._half[place] = math.inf
 
     def replay(self, ids: Ids) -> Herd:

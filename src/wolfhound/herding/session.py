@@ -205,7 +205,7 @@ class KernelSession(Session):
         herd, driven = run(
             self._gather, m, begun=self.ids, swap=settings.swap, limits=limits, callback=tell, began=began
         )
-        weights = fit_weights(herd, settings.kernel) if settings.weights else herd.equal_weights(herd.size)
+        weights = fit_weights(herd) if settings.weights else herd.equal_weights(herd.size)
         seconds = time_solving(began)
         quality = evaluate(
             data.atoms,
@@ -343,11 +343,11 @@ def _embed_labels(
 # ---------------------------------------------------------------- weights
 
 
-def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
+def fit_weights(herd: Herd) -> Vector:
     """(size,) weights: each label has its share, divided as it fits best in the kernel."""
     rows, shares, embeddings = herd.rows, herd.candidates.shares, herd.candidates.embeddings
     if len(shares) == 1:
-        out = corral.solve(kernel.gram(rows, rows), embeddings[0].at(rows))
+        out = corral.solve(herd.kernel.gram(rows, rows), embeddings[0].at(rows))
         return np.asarray(out / out.sum())
     order = np.argsort(herd.labels, kind="stable")
     start, labels, rows = herd.equal_weights(herd.size)[order], herd.labels[order], rows[order]
@@ -356,7 +356,7 @@ def fit_weights(herd: Herd, kernel: Kernel) -> Vector:
     # Until each label has a row, the shares of the others are larger: those of the weights.
     reached = np.bincount(labels, weights=start, minlength=len(shares))
     means = Means(
-        gram=kernel.gram(rows, rows).astype(np.float64, copy=False),
+        gram=herd.kernel.gram(rows, rows).astype(np.float64, copy=False),
         whole=shares @ at,
         own=reached[labels] * at[labels, np.arange(herd.size)],
         blocks=[slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first],

@@ -17,6 +17,7 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from wolfhound.core.contracts import AtomsLike, Oracle, Singles
+from wolfhound.core.rounding import product
 from wolfhound.core.threads import get_threads, map_ordered
 from wolfhound.core.validate import kind, number, require
 
@@ -87,7 +88,7 @@ def _measure(threads: int) -> Speeds:
         return fastest / threads
 
     read = find_fastest(np.max, parts)
-    multiply = find_fastest(lambda rows: (rows @ centres)[0, 0], parts[:16])
+    multiply = find_fastest(lambda rows: product(rows, centres)[0, 0], parts[:16])
     return Speeds(byte=read / table.nbytes, product=multiply / (16 * parts[0].size * centres.shape[1]))
 
 
