@@ -132,7 +132,8 @@ def test_the_printed_exponent_is_shown_as_wrong() -> None:
     assert found.printed.rho == pytest.approx(0.065, abs=5e-4)
     assert found.printed.rho < min(each.rho for each in found.exponents.values())
     assert "as the paper prints it: WRONG, too low 0.065" in " ".join(str(found).split())
-    assert found.summary().document()["exponents"]["printed"]["true"] is False
+    document: dict[str, Any] = found.summary().document()
+    assert document["exponents"]["printed"]["true"] is False
 
 
 @pytest.mark.parametrize(

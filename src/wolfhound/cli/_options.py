@@ -128,6 +128,20 @@ def parse_count(value: float, option: str) -> int:
     return int(value)
 
 
+def refuse(why: str, **given: object) -> None:
+    """Refuse options that mean nothing beside others."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"`--{name}` must not be given {why}. Got {value}.")
+
+
+def demand(why: str, **given: object) -> None:
+    """Refuse to go on without options that others need."""
+    for name, value in given.items():
+        if value is None:
+            raise ValueError(f"`--{name}` must be given {why}.")
+
+
 def parse_missing(text: str) -> Missing:
     """Return what is to be done with missing values."""
     require(text in MISSING, "--missing", f"one of {', '.join(MISSING)}", text)

@@ -140,9 +140,7 @@ def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
     # Those that can be built from atoms, and saved.
     kinds = {each: kind for each, kind in INDEXES.items() if kind.build is not None and kind.load is not None}
     require(name in kinds, "--kind", f"one of {_AUTO}, {', '.join(kinds)}", name)
-    for given, value in {"queries": queries, "ratio": None if kinds[name].takes_ratio else ratio}.items():
-        if value is not None:
-            raise ValueError(f"`--{given}` must not be given with --kind {name}. Got {value}.")
+    opt.refuse(f"with --kind {name}", queries=queries, ratio=None if kinds[name].takes_ratio else ratio)
 
 
 def _check_limits(choice: Choice, name: str, limit: float | None, ratio: float | None) -> None:

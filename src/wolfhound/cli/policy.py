@@ -140,9 +140,7 @@ def _make_random(
     """A random model; files of a model make no sense then."""
     from wolfhound.policy import random_acmdp  # noqa: PLC0415 - numba
 
-    for name, value in given._asdict().items():
-        if value is not None:
-            raise ValueError(f"`--{name}` must not be given without ATOMS. Got {value}.")
+    opt.refuse("without ATOMS", **given._asdict())
     n = opt.parse_count(rows, "--rows")
     return random_acmdp(states, n, dim, gamma=gamma, curvature=curvature, seed=seed)
 
@@ -151,16 +149,14 @@ def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> A
     from wolfhound.policy import ACMDP, AffineReward, AffineTransition, QuadraticReward  # noqa: PLC0415
     from wolfhound.policy.tabular.models import Reward  # noqa: PLC0415
 
-    for name in ("reward", "transition"):
-        if getattr(given, name) is None:
-            raise ValueError(f"`--{name}` must be given with ATOMS.")
+    opt.demand("with ATOMS", reward=given.reward, transition=given.transition)
     weights = readers.read_matrix(str(given.reward))
     reward: Reward = AffineReward(weights)
     if curvature > 0.0:
         centres = np.zeros_like(weights) if given.centres is None else readers.read_matrix(given.centres)
         reward = QuadraticReward(weights, centres, curvature=curvature)
-    elif given.centres is not None:
-        raise ValueError(f"`--centres` must not be given without --curvature. Got {given.centres}.")
+    else:
+        opt.refuse("without --curvature", centres=given.centres)
     alike = np.full(len(weights), 1.0 / len(weights))
     first = alike if given.start is None else readers.read_vector(given.start)
     path = str(given.transition)

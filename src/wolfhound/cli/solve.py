@@ -182,8 +182,10 @@ def _open_oracle(path: str, atoms: Atoms, address: str | None) -> AbstractContex
 
 
 def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:
-    """Return f from the files that were given."""
-    _check_given(name, given)
+    """Return f from the files that were given; refuse those of another objective."""
+    beside, takes, values = f"with --objective {name}", _TAKES[name], given._asdict()
+    opt.refuse(beside, **{field: value for field, value in values.items() if field not in takes})
+    opt.demand(beside, **{field: values[field] for field in takes if field != "delta"})
     if name is ObjectiveName.MIXTURE:
         return wh.MixtureLikelihood()
     if name is ObjectiveName.SQUARED_DISTANCE:
@@ -197,22 +199,10 @@ def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:
     return wh.Huber(design, response, delta=1.0 if given.delta is None else given.delta)
 
 
-def _check_given(name: ObjectiveName, given: ObjectiveFiles) -> None:
-    """Refuse options of another objective; ask for those that are missing."""
-    for field, value in given._asdict().items():
-        takes = field in _TAKES[name]
-        if value is not None and not takes:
-            raise ValueError(f"`--{field}` must not be given with --objective {name}. Got {value}.")
-        if value is None and takes and field != "delta":
-            raise ValueError(f"`--{field}` must be given with --objective {name}.")
-
-
 def make_method(name: MethodName, step: StepName | None, lazy: bool, *, smoothness: float) -> Method:
     """Return the method that the options describe."""
     if name is MethodName.FULLY_CORRECTIVE:
-        for option, value in (("--step", step), ("--lazy", lazy or None)):
-            if value is not None:
-                raise ValueError(f"`{option}` must not be given with --method {name}.")
+        opt.refuse(f"with --method {name}", step=step, lazy=lazy or None)
         return wh.FullyCorrective()
     directions: dict[MethodName, Direction] = {
         MethodName.FRANK_WOLFE: wh.Vanilla(),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import html
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from importlib.resources import files
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wolfhound.core.contracts import Status
@@ -28,7 +28,7 @@ _LISTED = 40  # rows of the numbers of a picture
 
 def read_part(name: str) -> str:
     """Return a file of `page_parts`: HTML, style or script."""
-    return (files("wolfhound.show") / "page_parts" / name).read_text("utf-8")
+    return (Path(__file__).parent / "page_parts" / name).read_text("utf-8")
 
 
 def escape(text: str) -> str:
