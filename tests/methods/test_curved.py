@@ -11,7 +11,7 @@ from wolfhound import MixtureLikelihood
 from wolfhound.compiled.corral import Corral, correct, solve
 from wolfhound.core.contracts import Ints, Matrix, Objective, Vector
 from wolfhound.methods import newton
-from wolfhound.methods.newton import Curved, Model
+from wolfhound.methods.newton import Curved, NewtonModel
 
 
 def positive(n: int, d: int, seed: int = 0) -> Matrix:
@@ -88,20 +88,20 @@ def test_the_change_of_curvature_along_a_move(which: int) -> None:
 # ---------------------------------------------------------------- the model
 
 
-def minimise(model: Model, k: int) -> tuple[Ints, Vector]:
+def minimise(model: NewtonModel, k: int) -> tuple[Ints, Vector]:
     corral = Corral(100, model.scale)
     corral.adopt(np.arange(k), np.full(k, 1.0 / k), model)
     correct(corral, model)
     return corral.labels, corral.weights
 
 
-def near_model(curved: Curved, objective: Objective, rows: Vector, k: int) -> Model:
+def near_model(curved: Curved, objective: Objective, rows: Vector, k: int) -> NewtonModel:
     """Expand at the mean of the first k atoms; all atoms are others, too."""
     point = objective.at(rows[:k].mean(axis=0))
     curved.move(point)
     twins = np.concatenate([np.arange(k), np.full(len(rows) - k, -1)])
     active, weights = curved.lift(rows[:k]), np.full(k, 1.0 / k)
-    return Model(curved, point, active, weights, others=rows, twins=twins, tol=1e-12)
+    return NewtonModel(curved, point, active, weights, others=rows, twins=twins, tol=1e-12)
 
 
 def expected_minimum(objective: Objective, rows: Vector, k: int) -> Vector:

@@ -5,7 +5,7 @@ ones of the pool, a simplex quadratic program. After a short step the old point 
 as one virtual atom, which keeps its weights.
 
 First the spaces in which f is expanded: `Curved`, by f's own curvature, or `Secant`, by that which
-the gradients seen so far suggest. Then the `Model` over some atoms, which are priced by its gradient:
+the gradients seen so far suggest. Then the `NewtonModel` over some atoms, which are priced by its gradient:
 only those that join are lifted. Last `NewtonInner`, which moves.
 """
 
@@ -212,7 +212,7 @@ SHARE = 0.3
 """Atoms join a model whose violation is at least this share of the best."""
 
 
-class Model:
+class NewtonModel:
     """f's expansion at a point over its active atoms, in the space (k, p), and others (M, d).
 
     Labels count the active atoms, then the others; rows of these enter the space when they first join. Others
@@ -455,7 +455,9 @@ class NewtonInner:
         if self._stale:
             space.move(point)
         twins = near.find_twins(self._active)
-        model = Model(space, point, self._lifted, self._weights, others=near.rows, twins=twins, tol=accepted)
+        model = NewtonModel(
+            space, point, self._lifted, self._weights, others=near.rows, twins=twins, tol=accepted
+        )
         if self._stale:
             corral.clear(model.scale)
             corral.adopt(np.arange(k), self._weights, model)
@@ -470,7 +472,7 @@ class NewtonInner:
         """The point in the space of the models."""
         return np.asarray(self._weights @ self._lifted)
 
-    def _search(self, places: Ints, model: Model, gap: float) -> None:
+    def _search(self, places: Ints, model: NewtonModel, gap: float) -> None:
         """Go towards the model's minimum."""
         labels, weights = self._corral.labels, self._corral.weights / self._corral.weights.sum()
         active, lifted = places[labels], model.rows(labels)

@@ -21,8 +21,10 @@ from wolfhound.mixtures._continuum import (
     POISSON,
     Continuum,
     Waves,
+    from_theta,
     log_shares,
     tabulate_theta,
+    to_theta,
 )
 
 Parameters: TypeAlias = NDArray[np.float64]
@@ -107,6 +109,12 @@ class _Counts(LikelihoodFamily):
         waves = Waves(self.kind or 0, x, self._spread(len(x)))
         return log_shares(waves, tabulate_theta(waves.kind, theta)) + self.tops(x)[:, None]
 
+    def make_grid(self, x: Vector, size: int) -> Parameters:
+        """Evenly in the root of a rate, or in the arcsine of that of a probability."""
+        kind = self.kind or 0
+        places = from_theta(kind, x / self._spread(len(x)))
+        return np.unique(to_theta(kind, np.linspace(places.min(), places.max(), size)))
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,11 +171,6 @@ class Poisson(_Counts):
     def __post_init__(self) -> None:
         object.__setattr__(self, "exposure", _positive(self.exposure, "exposure"))
 
-    def make_grid(self, x: Vector, size: int) -> Parameters:
-        """Evenly in the square root of the rate."""
-        rates = np.sqrt(x / self._spread(len(x)))
-        return np.unique(np.linspace(rates.min(), rates.max(), size) ** 2)
-
     def tops(self, x: Vector) -> Vector:
         """(n,) log-probabilities at theta = x / exposure."""
         return -_stirling(x)
@@ -201,11 +204,6 @@ class Binomial(_Counts):
         over = np.flatnonzero(found > self._spread(len(found)))
         require(len(over) == 0, "x", "at most n", f"{found[over[:1]]} at index {over[:1]}")
         return found
-
-    def make_grid(self, x: Vector, size: int) -> Parameters:
-        """Evenly in arcsin of the root of the probability."""
-        angles = np.arcsin(np.sqrt(x / self._spread(len(x))))
-        return np.unique(np.sin(np.linspace(angles.min(), angles.max(), size)) ** 2)
 
     def tops(self, x: Vector) -> Vector:
         """(n,) log-probabilities at theta = x / n."""
