@@ -303,13 +303,12 @@ class _Probe:
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
         best = empty_lists(m, most, self._queries.rules["floor"])
-        self.progress = kernels.ProbeState(best, np.zeros(m, np.int64), np.full(m, bucketing.cost))
+        self.progress = kernels.ProbeState(*best, np.zeros(m, np.int64), np.full(m, bucketing.cost))
 
     def ids(self, which: Ints) -> Ids:
         """(m, r) candidates of some queries, padded with -1."""
-        best = self.progress.best
-        places = best.ids[which, : self._most]
-        known = np.arange(self._most) < best.fill[which, None]
+        places, fill = self.progress.places[which, : self._most], self.progress.fill[which]
+        known = np.arange(self._most) < fill[:, None]
         return np.where(known, self._packed.ids[np.where(known, places, 0)], -1)
 
     def round(self, which: Ints, budget: int | Ints) -> None:

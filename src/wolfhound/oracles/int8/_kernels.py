@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.compiled.jit import kernel, lean_fast_kernel, lean_kernel
+from wolfhound.compiled.jit import inlined, kernel, lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.core.rounding import TINY, UNIT
 from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, keep_best, score_pairs
@@ -73,7 +73,7 @@ def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any, row: int
     return residual, square
 
 
-@lean_kernel
+@inlined
 def _centre(row: Matrix, frame: CodeFrame, y: Matrix, bits: Any) -> float:
     """Write y of a row; return its largest |entry|.
 
