@@ -12,7 +12,7 @@ from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, score_pairs, sort_best
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8._kernels import BareScale, CodeScale, code_queries
-from wolfhound.oracles.int8.layout import ROWS, BareQueries, BareRows, CodedQueries, PackedRows, address, move
+from wolfhound.oracles.int8.layout import ROWS, RULE, BareRows, CodedQueries, PackedRows, address, move
 
 BINS = 256
 """Promises are compared to this part of their range."""
@@ -219,21 +219,23 @@ def best_of_probed(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
+    exclude: Ids,
     promises: tuple[Singles, Singles, Singles, Singles],
     codes: tuple[BareRows, BareScale, Ints],
     rounds: tuple[Ints, Vector, int],
-    room: tuple[BareQueries, Room],
     bare: BareTop,
 ) -> int:
     """Probe for one query, round by round, and answer with the best by their rows; see `close`.
 
     `promises` are the fields of `Promises`; `codes` those of `PackedRows` and `CodeScale`, and where buckets
-    begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep;
-    `room` is of `empty_queries` and `make_room`.
+    begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep.
     """
     top, promised = Top(*bare), Promises(*promises)
-    packed, offsets, asked = PackedRows(*codes[0]), codes[2], CodedQueries(*room[0])
-    budgets, enough, most = rounds
+    packed, offsets, (budgets, enough, most) = PackedRows(*codes[0]), codes[2], rounds
+    # Room as of `empty_queries` and `make_room`: here it is made in no time.
+    levels, rules = np.zeros((1, 2 * packed.blocks.shape[1]), np.int16), np.empty(1, RULE)
+    asked, wide = CodedQueries(levels, rules, np.empty((4, 1)), exclude), max(offsets.shape[0], BINS)
+    room = np.empty((3, wide), np.float32), np.empty((3, wide), np.int64)
     code_queries(query, sizes, CodeScale(*codes[1]), asked)
     asked.rules[0].size = np.float32(0.0)
     keys, places = np.empty((1, 2 * most), np.float32), np.empty((1, 2 * most), np.int64)
@@ -241,7 +243,7 @@ def best_of_probed(
     state = ProbeState(keys, places, fill, asked.rules["floor"], done, top.scored)
     scores, ids, last = np.empty((1, most)), np.empty((1, most), np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
-        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room[1])
+        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room)
         best = -np.inf
         for i in range(fill[0]):
             ids[0, i] = packed.ids[places[0, i]]

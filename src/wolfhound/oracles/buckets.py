@@ -36,7 +36,7 @@ from wolfhound.oracles.asking import (
     rescore_pairs,
 )
 from wolfhound.oracles.int8.codes import Codes, check_codes, check_norms, encode_atoms, encode_queries
-from wolfhound.oracles.int8.layout import BareRows, PackedRows, empty_queries
+from wolfhound.oracles.int8.layout import BareRows, PackedRows
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan, empty_lists
 
@@ -271,10 +271,10 @@ def _probe_at_once(
         rows,
         question.queries,
         question.sizes,
+        question.exclude,
         promises[:],  # a plain tuple
         (buckets.estimates(), buckets.codes.bare[1], buckets.offsets),
         (budgets, enough, max(ENOUGH, 2 * question.k)),
-        (empty_queries(rows.shape[1], question.exclude), kernels.make_room(bucketing.buckets)),
         top,
     )
     if found < 0:

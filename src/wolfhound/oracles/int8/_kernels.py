@@ -16,6 +16,7 @@ from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows
 from wolfhound.oracles.int8.layout import (
     GROUP,
     ROWS,
+    RULE,
     BareQueries,
     BareRows,
     CodedQueries,
@@ -391,18 +392,20 @@ def best_by_codes(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
+    exclude: Ids,
     codes: BareCodes,
-    asked: BareQueries,
     room: int,
     slack: float,
     bare: BareTop,
 ) -> int:
     """Bound all rows by their codes, score those that can be among the k best; see `close`.
 
-    The more the first k reach, the fewer others must be scored. `asked` is of `empty_queries`, `room` the
-    most candidates. Returns `UNDECIDED` if they do not fit, or the query is hopeless.
+    The more the first k reach, the fewer others must be scored. `room` is the most candidates. Returns
+    `UNDECIDED` if they do not fit, or the query is hopeless.
     """
-    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedQueries(*asked)
+    top, packed = Top(*bare), PackedRows(*codes[0])
+    levels, rules = np.zeros((1, 2 * packed.blocks.shape[1]), np.int16), np.empty(1, RULE)
+    coded = CodedQueries(levels, rules, np.empty((4, 1)), exclude)
     keys, lows = np.empty((1, room), np.float32), np.empty((1, room), np.float32)
     places, fill = np.empty((1, room), np.int64), np.zeros(1, np.int64)
     spare, numbers = np.empty((1, room), np.float32), np.empty((1, room), np.int64)
