@@ -7,22 +7,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.compiled.jit import kernel, lean_fast_kernel, lean_kernel
-from wolfhound.core.contracts import Ints, Matrix, Singles, Vector
-from wolfhound.oracles._scan_kernels import (
-    BareTop,
-    Lists,
-    Top,
-    add,
-    close,
-    cut,
-    is_listed,
-    score_pairs,
-    sort_best,
-)
+from wolfhound.compiled.jit import inlined, kernel, lean_fast_kernel, lean_kernel
+from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
+from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, score_pairs, sort_best
 from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_one
 from wolfhound.oracles.int8._kernels import BareScale, CodeScale, code_queries
-from wolfhound.oracles.int8.layout import ROWS, BareQueries, BareRows, CodedQueries, PackedRows, address, move
+from wolfhound.oracles.int8.layout import ROWS, RULE, BareRows, CodedQueries, PackedRows, address, move
 
 BINS = 256
 """Promises are compared to this part of their range."""
@@ -76,7 +66,7 @@ def promise(level: Any, lift: Any, u: Any, v: Any) -> Any:
     return level * (lift + u) + level * v
 
 
-@lean_kernel
+@inlined
 def find_range(promises: Promises, q: int) -> tuple[Any, Any]:
     """The least that a bucket may promise query q, and how many bins there are per unit.
 
@@ -161,7 +151,10 @@ def order(promises: Promises, q: int, offsets: Ints, budget: int, room: Room) ->
 class ProbeState(NamedTuple):
     """What is known of m queries between two rounds."""
 
-    best: Lists  # the highest estimates, and their places; the floors are those of the rules
+    keys: Singles  # (m, 2 r) estimates; the first r are the best
+    places: Ids  # (m, 2 r)
+    fill: Ints  # (m,) how many there are, at most r between rounds
+    floors: Singles  # (m,) of the rules: what is at or below is not wanted
     done: Ints  # (m,) how many atoms were scanned
     scored: Ints  # (m,) atoms scored are added
 
@@ -181,11 +174,12 @@ def probe(
 
     `which` are the queries to go on with; a query ends when `budgets` (m,) atoms were scanned for it.
     """
-    best, done, scored = progress
+    keys, places, fill, floors, done, scored = progress
     uppers, listed = room
-    first, out = address(packed, queries), uppers.ctypes.data + 8 * uppers.shape[1]  # row 2
+    first, most = address(packed, queries), keys.shape[1] // 2
+    out = uppers.ctypes.data + 8 * uppers.shape[1]  # row 2
     for q in which:
-        budget = budgets[q]
+        budget, at = budgets[q], fill[q]
         count = order(promises, q, offsets, budget, room)
         total = 0
         for i in range(count):
@@ -204,12 +198,19 @@ def probe(
                     row = lowest_bit(bits)
                     bits &= bits - 1
                     place = ROWS * block + row
-                    if place < start or place >= stop or not uppers[2, row] > best.floors[q]:
+                    if place < start or place >= stop or not uppers[2, row] > floors[q]:
                         continue
                     if queries.exclude.shape[1] > 0 and is_listed(queries.exclude, q, packed.ids[place]):
                         continue
-                    add(best, q, uppers[2, row], place)
-        cut(best, q)
+                    keys[q, at], places[q, at] = uppers[2, row], place
+                    at += 1
+                    if at == 2 * most:
+                        sort_best(keys, places, q, at)
+                        floors[q], at = keys[q, most - 1], most
+        sort_best(keys, places, q, at)
+        if at >= most:
+            floors[q], at = keys[q, most - 1], most
+        fill[q] = at
         done[q] = max(done[q], min(total, budget))
 
 
@@ -218,29 +219,31 @@ def best_of_probed(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
+    exclude: Ids,
     promises: tuple[Singles, Singles, Singles, Singles],
     codes: tuple[BareRows, BareScale, Ints],
     rounds: tuple[Ints, Vector, int],
-    room: tuple[BareQueries, Room],
     bare: BareTop,
 ) -> int:
     """Probe for one query, round by round, and answer with the best by their rows; see `close`.
 
     `promises` are the fields of `Promises`; `codes` those of `PackedRows` and `CodeScale`, and where buckets
-    begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep;
-    `room` is of `empty_queries` and `make_room`.
+    begin; `rounds` budgets, the scores that are enough after each but the last, and candidates to keep.
     """
     top, promised = Top(*bare), Promises(*promises)
-    packed, offsets, asked = PackedRows(*codes[0]), codes[2], CodedQueries(*room[0])
-    budgets, enough, most = rounds
+    packed, offsets, (budgets, enough, most) = PackedRows(*codes[0]), codes[2], rounds
+    # Room as of `empty_queries` and `make_room`: here it is made in no time.
+    levels, rules = np.zeros((1, 2 * packed.blocks.shape[1]), np.int16), np.empty(1, RULE)
+    asked, wide = CodedQueries(levels, rules, np.empty((4, 1)), exclude), max(offsets.shape[0], BINS)
+    room = np.empty((3, wide), np.float32), np.empty((3, wide), np.int64)
     code_queries(query, sizes, CodeScale(*codes[1]), asked)
     asked.rules[0].size = np.float32(0.0)
     keys, places = np.empty((1, 2 * most), np.float32), np.empty((1, 2 * most), np.int64)
     fill, done, which = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64)
-    state = ProbeState(Lists(keys, places, fill, asked.rules["floor"]), done, top.scored)
+    state = ProbeState(keys, places, fill, asked.rules["floor"], done, top.scored)
     scores, ids, last = np.empty((1, most)), np.empty((1, most), np.int64), budgets.shape[0] - 1
     for r in range(last + 1):
-        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room[1])
+        probe(which, budgets[r : r + 1], promised, offsets, packed, asked, state, room)
         best = -np.inf
         for i in range(fill[0]):
             ids[0, i] = packed.ids[places[0, i]]

@@ -19,6 +19,7 @@ from wolfhound.compiled.jit import lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 
 _CHUNK = 128
+_SMALL, _LARGE = 2.0**-780, 2.0**780
 
 
 # ---------------------------------------------------------------- the best of many
@@ -227,6 +228,17 @@ def square_all(rows: Matrix, squares: Vector) -> None:
     """Square the norm of every row."""
     for i in range(rows.shape[0]):
         squares[i] = square(rows, i)
+
+
+@lean_kernel
+def measure_all(rows: Matrix, factor: float, norms: Vector) -> bool:
+    """Write the norm of every row times a factor; say whether all squares are far from float64's limits."""
+    moderate = True
+    for i in range(rows.shape[0]):
+        total = square(rows, i)
+        norms[i] = np.sqrt(total) * factor
+        moderate = moderate and _SMALL < total < _LARGE
+    return moderate
 
 
 # ---------------------------------------------------------------- screening

@@ -21,7 +21,7 @@ from wolfhound.core.rounding import TINY, gamma
 from wolfhound.core.validate import array, count, matrix, real_array, require
 from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.data.files import lock
-from wolfhound.oracles._scan_kernels import score_pairs, square_all
+from wolfhound.oracles._scan_kernels import measure_all, score_pairs
 
 _GATHER = 64 << 20
 """Bytes of rows that are gathered at once to be re-scored."""
@@ -307,8 +307,10 @@ class Question:
 def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any, *, often: bool = False) -> Question:
     """Check the arguments of `Oracle.query`."""
     n, d = atoms.shape
-    if exclude is None and type(k) is int and k >= 1 and (sizes := _size_of_one(queries, d)) is not None:
-        return Question(queries, min(k, n), _NONE, sizes, often)
+    if exclude is None and type(k) is int and k >= 1 and _is_one(queries, d):
+        sizes = lengths(queries)
+        if sizes[0] < math.inf:  # else an entry, or its square, is not finite
+            return Question(queries, min(k, n), _NONE, sizes, often)
     given = array(queries, "queries", "an array of real numbers")
     rows = matrix(given[None] if given.ndim == 1 else queries, "queries")
     require(rows.shape[1] == d, "queries", f"an (m, {d}) array", f"shape {rows.shape}")
@@ -330,25 +332,12 @@ def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any, *, often: b
 
 _NONE: Ids = np.empty((1, 0), np.int64)
 _DOUBLE = np.dtype(np.float64)
-_SMALL, _LARGE = 2.0**-780, 2.0**780
 
 
-def _size_of_one(rows: Any, d: int) -> Vector | None:
-    """`lengths` of one well-formed query, all that there is to check; None if it must be looked into.
-
-    A sum of squares that is far from the limits of float64 tells that all entries are finite.
-    """
-    if type(rows) is not np.ndarray or rows.dtype != _DOUBLE or rows.shape != (1, d):
-        return None
-    if not rows.flags.carray:
-        return None
-    sizes = np.empty(1)
-    square_all(rows, sizes)
-    square = float(sizes[0])
-    if not _SMALL < square < _LARGE:
-        return None
-    sizes[0] = math.sqrt(square) * (1.0 + gamma(d + 4))
-    return sizes
+def _is_one(queries: Any, d: int) -> bool:
+    """Whether this is one query of the right type and shape: only its entries are left to check."""
+    plain = type(queries) is np.ndarray and queries.dtype == _DOUBLE and queries.shape == (1, d)
+    return plain and bool(queries.flags.carray)
 
 
 def check_thresholds(thresholds: Any, m: int) -> Vector | None:
@@ -412,16 +401,15 @@ def lengths(rows: Vector) -> Vector:
     >>> float(lengths(np.array([[3.0, 4.0]]))[0]) >= 5.0
     True
     """
+    up, out = 1.0 + gamma(rows.shape[1] + 4), np.empty(len(rows))
+    if measure_all(np.ascontiguousarray(rows), up, out):
+        return out
     largest = np.abs(rows).max(axis=1, initial=0.0)
-    up, squares = 1.0 + gamma(rows.shape[1] + 4), np.empty(len(rows))
-    if 2.0**-400 < largest.min() and largest.max() < 2.0**400:  # nothing to fear from squares
-        square_all(np.ascontiguousarray(rows), squares)
-        return np.asarray(np.sqrt(squares) * up)
     exponents = np.frexp(largest)[1]
-    square_all(np.ascontiguousarray(np.ldexp(rows, -exponents[:, None])), squares)
+    measure_all(np.ascontiguousarray(np.ldexp(rows, -exponents[:, None])), up, out)
     with np.errstate(over="ignore"):
-        out = np.ldexp(np.sqrt(squares), exponents) * up + TINY
-    return np.asarray(np.where(largest > 0.0, out, 0.0))
+        out = np.ldexp(out, exponents) + TINY
+    return np.asarray(np.where(largest == 0.0, 0.0, out))  # nan stays nan
 
 
 def slacks(sizes: Vector, d: int, radius: float) -> Vector:

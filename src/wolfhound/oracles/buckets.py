@@ -36,7 +36,7 @@ from wolfhound.oracles.asking import (
     rescore_pairs,
 )
 from wolfhound.oracles.int8.codes import Codes, check_codes, check_norms, encode_atoms, encode_queries
-from wolfhound.oracles.int8.layout import BareRows, PackedRows, empty_queries
+from wolfhound.oracles.int8.layout import BareRows, PackedRows
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan, empty_lists
 
@@ -271,10 +271,10 @@ def _probe_at_once(
         rows,
         question.queries,
         question.sizes,
+        question.exclude,
         promises[:],  # a plain tuple
         (buckets.estimates(), buckets.codes.bare[1], buckets.offsets),
         (budgets, enough, max(ENOUGH, 2 * question.k)),
-        (empty_queries(rows.shape[1], question.exclude), kernels.make_room(bucketing.buckets)),
         top,
     )
     if found < 0:
@@ -303,13 +303,12 @@ class _Probe:
         self._queries.rules["size"] = 0.0
         self._promises = bucketing.promises(question.queries, question.sizes)
         best = empty_lists(m, most, self._queries.rules["floor"])
-        self.progress = kernels.ProbeState(best, np.zeros(m, np.int64), np.full(m, bucketing.cost))
+        self.progress = kernels.ProbeState(*best, np.zeros(m, np.int64), np.full(m, bucketing.cost))
 
     def ids(self, which: Ints) -> Ids:
         """(m, r) candidates of some queries, padded with -1."""
-        best = self.progress.best
-        places = best.ids[which, : self._most]
-        known = np.arange(self._most) < best.fill[which, None]
+        places, fill = self.progress.places[which, : self._most], self.progress.fill[which]
+        known = np.arange(self._most) < fill[:, None]
         return np.where(known, self._packed.ids[np.where(known, places, 0)], -1)
 
     def round(self, which: Ints, budget: int | Ints) -> None:

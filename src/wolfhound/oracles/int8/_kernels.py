@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.compiled.jit import kernel, lean_fast_kernel, lean_kernel
+from wolfhound.compiled.jit import inlined, kernel, lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 from wolfhound.core.rounding import TINY, UNIT
 from wolfhound.oracles._scan_kernels import BareTop, Top, close, is_listed, keep_best, score_pairs
@@ -16,6 +16,7 @@ from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows
 from wolfhound.oracles.int8.layout import (
     GROUP,
     ROWS,
+    RULE,
     BareQueries,
     BareRows,
     CodedQueries,
@@ -73,7 +74,7 @@ def _code(y: Matrix, scale: Any, inverse: Any, lowest: Any, codes: Any, row: int
     return residual, square
 
 
-@lean_kernel
+@inlined
 def _centre(row: Matrix, frame: CodeFrame, y: Matrix, bits: Any) -> float:
     """Write y of a row; return its largest |entry|.
 
@@ -391,18 +392,20 @@ def best_by_codes(
     rows: Matrix,
     query: Vector,
     sizes: Vector,
+    exclude: Ids,
     codes: BareCodes,
-    asked: BareQueries,
     room: int,
     slack: float,
     bare: BareTop,
 ) -> int:
     """Bound all rows by their codes, score those that can be among the k best; see `close`.
 
-    The more the first k reach, the fewer others must be scored. `asked` is of `empty_queries`, `room` the
-    most candidates. Returns `UNDECIDED` if they do not fit, or the query is hopeless.
+    The more the first k reach, the fewer others must be scored. `room` is the most candidates. Returns
+    `UNDECIDED` if they do not fit, or the query is hopeless.
     """
-    top, packed, coded = Top(*bare), PackedRows(*codes[0]), CodedQueries(*asked)
+    top, packed = Top(*bare), PackedRows(*codes[0])
+    levels, rules = np.zeros((1, 2 * packed.blocks.shape[1]), np.int16), np.empty(1, RULE)
+    coded = CodedQueries(levels, rules, np.empty((4, 1)), exclude)
     keys, lows = np.empty((1, room), np.float32), np.empty((1, room), np.float32)
     places, fill = np.empty((1, room), np.int64), np.zeros(1, np.int64)
     spare, numbers = np.empty((1, room), np.float32), np.empty((1, room), np.int64)

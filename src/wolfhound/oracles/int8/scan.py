@@ -38,7 +38,7 @@ from wolfhound.oracles.int8.codes import (
     encode_atoms,
     encode_queries,
 )
-from wolfhound.oracles.int8.layout import ROWS, CodedQueries, empty_queries
+from wolfhound.oracles.int8.layout import ROWS, CodedQueries
 from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
@@ -150,9 +150,9 @@ def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits 
     if rows is None or not isinstance(codes, Codes) or codes.blocks.nbytes > CHUNK:
         return None
     slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
-    query, sizes, k = question.queries, question.sizes, question.k
-    top, asked = empty_top(rows, k), empty_queries(rows.shape[1], question.exclude)
-    found = best_by_codes(rows, query, sizes, codes.bare, asked, room(k), slack, top)
+    query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
+    top = empty_top(rows, k)
+    found = best_by_codes(rows, query, sizes, exclude, codes.bare, room(k), slack, top)
     if found == UNDECIDED:
         return None
     report_rows(codes.n)
