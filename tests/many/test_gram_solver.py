@@ -222,6 +222,6 @@ def test_the_scale_of_a_pool_of_all_atoms_is_that_of_its_order() -> None:
     starts, none = np.zeros(26, np.int64), np.zeros(0, np.int64)
     squares, gram = solver.atoms.squares[pool], solver.gram
     wanted = measure_scales(
-        squares, cross[:, pool], (none, none), lambda near: gram[np.ix_(pool[near], pool)]
+        squares, cross[:, pool], np.arange(300), (none, none), lambda near: gram[np.ix_(pool[near], pool)]
     )
     np.testing.assert_array_equal(solver._measure_scales(cross, starts, none), wanted)

@@ -62,22 +62,33 @@ def judge(gap: Vector, goal: Vector, slack: Vector) -> NDArray[np.int8]:
     return np.where(gap <= goal, PROVED, np.where(gap <= WORN * slack, ROUNDING, STALLED)).astype(np.int8)
 
 
+def note_limit(out: Answers, rows: Ints, value: Vector) -> None:
+    """Note f of targets that had to do with fewer atoms, and what that costs; their bounds stay."""
+    out.price[rows], out.value[rows] = np.maximum(value - out.value[rows], 0.0), value
+    done = np.isin(out.codes[rows], (PROVED, ROUNDING)) & (out.price[rows] > 0.0)
+    out.codes[rows[done & (value - out.lower[rows] > out.goal[rows])]] = FINISHED
+
+
 # ---------------------------------------------------------------- the scale of rtol
 
 
 def measure_scales(
-    squares: Vector, cross: Vector, out: tuple[Ints, Ints], gram: Callable[[Ints], Vector]
+    squares: Vector, cross: Vector, order: Ints, out: tuple[Ints, Ints], gram: Callable[[Ints], Vector]
 ) -> Vector:
     """(m,) scales of rtol as `find_scale` of `minimize` has them, for all targets of a chunk.
 
     The larger of the gap at the best of some atoms of the random pool, and median less minimum of f over
-    some. `squares` are |a|^2 of the pool (p,), `cross` its products with the targets (m, p), `out` pairs
-    (target, place) of atoms that must not be used; `gram` gives the products (m, p) of one atom of the pool
-    per target with all.
+    some. `squares` are |a|^2 of the pool (p,), `cross` its products with the targets (m, p), `order` the
+    random order of its places, `out` pairs (target, place) of atoms that must not be used; `gram` gives the
+    products (m, p) of one place per target with all.
     """
-    values = 0.5 * squares - cross
-    values[out] = np.inf
-    each, near = np.arange(len(cross)), _first(values, TRIED).argmin(axis=1)
+    order = order if len(out[0]) else order[:TRIED]
+    values, each = 0.5 * squares[order] - cross[:, order], np.arange(len(cross))
+    if len(out[0]):
+        closed = np.zeros(cross.shape, np.bool_)
+        closed[out] = True
+        values[closed[:, order]] = np.inf
+    near = order[_first(values, TRIED).argmin(axis=1)]
     prices = gram(near) - cross
     here = prices[each, near]
     prices[out] = np.inf

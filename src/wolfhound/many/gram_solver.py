@@ -24,19 +24,9 @@ from wolfhound.many._target_kernels import (
     limit_dictionary,
     solve_dictionary,
 )
-from wolfhound.many.batch import (
-    FINISHED,
-    STALLED,
-    Answers,
-    Rules,
-    fit_chunk,
-    judge,
-    locate_banned,
-    measure_scales,
-)
+from wolfhound.many.batch import STALLED, Answers, Rules, fit_chunk, judge, measure_scales, note_limit
 from wolfhound.many.pools import PoolFitter, RowTable, begin_pools
-from wolfhound.many.proofs import RHO, Brackets, R, Units, certify, choose_units, measure_norms
-from wolfhound.methods.asking import SAMPLE, TRIED
+from wolfhound.many.proofs import RHO, Brackets, R, Units, certify, choose_units, measure_norms, most_active
 
 CHUNK, LEAST_CHUNK = 1024, 256
 """Targets that are solved in one go: of very many, and at least."""
@@ -79,33 +69,24 @@ class GramSolver:
         passes, codes = np.ones(m, np.int64), judge(value - lower, goals, slack)
         out = Answers(*room, value, lower, slack, goals, codes, passes, np.zeros(m))
         self._repeat(chunk, out)
-        if (found.support > rules.limit).any():
+        many = np.flatnonzero(found.support > rules.limit)
+        if len(many):
             kept = np.zeros((4, self.cap + 1), np.int64), np.zeros((4, self.cap + 1))
             limit_dictionary(self._find_room(), self.atoms, chunk, rules.limit, kept, found)
-            few = self._prove(chunk, found).value
-            out.price[:], out.value[:] = np.maximum(few - value, 0.0), np.maximum(few, value)
-            far = (out.codes != STALLED) & (out.price > 0.0) & (out.value - lower > goals)
-            out.codes[far] = FINISHED
+            note_limit(out, many, self._prove(chunk, found).value[many])
         return out
 
     def _measure_scales(self, cross: Vector, starts: Ints, banned: Ids) -> Vector:
-        """(m,) scales of rtol: where nothing is banned the pool, most atoms, need not be put in its order."""
-        pool, squares, gram = self.pool, self.atoms.squares, self.gram
-        if len(banned) or len(pool) < len(self.atoms.rows):
-            out = locate_banned(pool, starts, banned)
-            return measure_scales(
-                squares[pool], cross[:, pool], out, lambda near: gram[np.ix_(pool[near], pool)]
-            )
-        tried = pool[:TRIED]
-        values = 0.5 * squares[tried] - cross[:, tried]
-        near = tried[values.argmin(axis=1)]
-        prices = gram[near]
-        prices -= cross
-        gap = prices[np.arange(len(near)), near] - prices[:, : len(pool)].min(axis=1)
-        sample = np.sort(values[:, :SAMPLE], axis=1)
-        count = sample.shape[1]
-        spread = 0.5 * (sample[:, (count - 1) // 2] + sample[:, count // 2]) - sample[:, 0]
-        return np.asarray(np.maximum(np.maximum(gap, spread), 0.0))
+        """(m,) scales of rtol; the pool is all atoms but the origin and those that no target may use."""
+        count = int(self.pool.max()) + 1
+        which, inside = np.repeat(np.arange(len(cross)), np.diff(starts)), banned < count
+        return measure_scales(
+            self.atoms.squares[:count],
+            cross[:, :count],
+            self.pool,
+            (which[inside], banned[inside]),
+            lambda near: self.gram[near, :count],
+        )
 
     def _prove(self, chunk: Chunk, found: FoundMixtures) -> Brackets:
         """Prove all points by prices of the Gram matrix; where that does not do, by those of their residuals.
@@ -175,11 +156,6 @@ def weigh_gram(n: int, d: int) -> int:
     return 16 * n * n + 32 * n * d + 8 * (5 * n + 2 * d + 2 * most_active(n, d))
 
 
-def most_active(n: int, d: int) -> int:
-    """Room for active atoms: as many as can be independent, and one more."""
-    return min(n, d + 1) + 1
-
-
 def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, max_memory: float = math.inf) -> GramSolver:
     """Make the Gram matrix of (n, d) rows; `zero`: the last is the origin, whose weight answers leave out."""
     n, d = rows.shape
@@ -191,8 +167,8 @@ def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, max_memory: float 
     squares[:n] = np.einsum("ij,ij->i", moved, moved)
     gram[np.arange(n), np.arange(n)] = squares[:n]
     norms, singles = measure_norms(moved), gram.astype(np.float32)
-    # Without the origin's weight the others sum to what they do, not to 1.
-    shift = float(norms[n - 1]) if zero else 0.0
     most = fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), max_memory)
-    atoms = Dictionary(moved, squares, norms, float(squares.sum()) / n or 1.0, shift)
+    atoms = Dictionary(
+        moved, squares, norms, float(squares.sum()) / n or 1.0, units.measure_origin() if zero else 0.0
+    )
     return GramSolver(units, atoms, gram, singles, pool, cap, most, threading.local())

@@ -20,18 +20,9 @@ from wolfhound.core.progress import Cut, on_progress
 from wolfhound.core.rounding import TINY, UNIT, gamma
 from wolfhound.core.validate import require, require_moderate
 from wolfhound.data.atoms import finite_rows
-from wolfhound.many.batch import (
-    PROVED,
-    STALLED,
-    Answers,
-    Rules,
-    fit_chunk,
-    locate_banned,
-    measure_scales,
-    require_room,
-)
-from wolfhound.many.pools import FLAT, PoolFitter, PoolState, RowTable, begin_pools, pool_size
-from wolfhound.many.proofs import Units, choose_units, measure_norms
+from wolfhound.many.batch import PROVED, STALLED, Answers, Rules, fit_chunk, locate_banned, require_room
+from wolfhound.many.pools import FLAT, PoolFitter, PoolState, RandomAtoms, RowTable, pool_size
+from wolfhound.many.proofs import choose_units, measure_norms, most_active
 from wolfhound.many.result import CODES
 
 ANSWERS = 128
@@ -45,13 +36,11 @@ PASSES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class OracleSolver:
+class OracleSolver(PoolFitter):
     """An oracle, and random atoms to begin with."""
 
-    fitter: PoolFitter
     oracle: Oracle
-    pool: Ids  # the random atoms, which give the scale of rtol, too
-    pool_rows: Vector  # (p, d) in these units
+    pool: RandomAtoms
     table: RowTable  # their rows, and the origin if it is an atom
     zero: int  # its id, or -1
     most: int  # targets per chunk
@@ -59,31 +48,13 @@ class OracleSolver:
     alone = True
     quick = False
 
-    @property
-    def units(self) -> Units:
-        """Units of targets and rules."""
-        return self.fitter.units
-
-    @property
-    def cap(self) -> int:
-        """Most atoms that an answer can have."""
-        return self.fitter.cap
-
     def chunk(self, m: int) -> int:
         """How many targets share a question."""
         return self.most
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; see `TargetSolver`."""
-        rows = self.pool_rows
-        scales = measure_scales(
-            np.einsum("ij,ij->i", rows, rows),
-            targets @ rows.T,
-            locate_banned(self.pool, starts, banned),
-            lambda near: rows[near] @ rows.T,
-        )
-        goals = np.maximum(rules.atol, rules.rtol * scales)
-        state = begin_pools(targets, measure_norms(targets), goals, rules.limit, self.cap)
+        state = self.pool.begin(targets, starts, banned, rules, self.cap)
         exclude, table = _pad(starts, banned), self.table
         self._begin(state, starts, banned)
         certified, end = np.zeros(len(targets), np.bool_), STALLED
@@ -108,7 +79,7 @@ class OracleSolver:
         except OSError:
             end = CODES[Status.LOST]
         out = _judge(state, certified, end)
-        return self.fitter.limit(state, table, rules.limit, out)
+        return self.limit(state, table, rules.limit, out)
 
     def _watch(self, rows: int) -> None:
         if self.over():
@@ -116,12 +87,12 @@ class OracleSolver:
 
     def _begin(self, state: PoolState, starts: Ints, banned: Ids) -> None:
         """Solve every target on the random atoms that it may use."""
-        m, ids = len(state.value), self.pool
+        m, ids = len(state.value), self.pool.ids
         out = np.zeros((m, len(ids)), np.bool_)
         out[locate_banned(ids, starts, banned)] = True
         order = np.argsort(out, axis=1, kind="stable")
         lists, fill = self._with_zero(ids[order], len(ids) - out.sum(axis=1))
-        best = self.fitter.work(state, self.table, lists, fill)
+        best = self.work(state, self.table, lists, fill)
         state.prove(best, np.full(m, np.inf), 0.0)
 
     def _with_zero(self, ids: Ids, fill: Ints) -> tuple[Ids, Ints]:
@@ -142,7 +113,7 @@ class OracleSolver:
         require_moderate(rows, "atoms")
         table = table.add(rows, hits.ids[found])
         lists, fill = self._with_zero(hits.ids, found.sum(axis=1))
-        self.fitter.work(state, table, lists, fill)
+        self.work(state, table, lists, fill)
         state.prove(nothing, np.full(len(rest), np.inf), 0.0)
         state.passes += 1
         state.note_progress(before)
@@ -188,7 +159,7 @@ def build_oracle_solver(
 ) -> OracleSolver:
     """Read the random atoms, no others; `zero`: the origin is one more atom, left out of the answer."""
     n, d = oracle.atoms.shape
-    cap = min(n + zero, d + 1) + 1
+    cap = most_active(n + zero, d)
     each = ANSWERS * (24 + 16 * d) + 8 * (pool_size(d) + cap + 8 * d + 4 * len(pool_ids))
     least = len(pool_ids) * d * (oracle.atoms.dtype.itemsize + 24) + each
     require_room(max_memory, least)
@@ -199,7 +170,6 @@ def build_oracle_solver(
     table = RowTable(raw[order], pool_ids[order])
     if zero:
         table = table.add(np.zeros((1, d), raw.dtype), np.array([n]))
-    shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
-    fitter = PoolFitter(units, cap, shift)
-    most = fit_chunk(CHUNK, each // 8, max_memory)
-    return OracleSolver(fitter, oracle, pool_ids, units.convert(raw), table, n if zero else -1, most, over)
+    shift = units.measure_origin() if zero else 0.0
+    most, pool = fit_chunk(CHUNK, each // 8, max_memory), RandomAtoms(pool_ids, units.convert(raw))
+    return OracleSolver(units, cap, shift, oracle, pool, table, n if zero else -1, most, over)

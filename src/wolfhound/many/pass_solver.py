@@ -24,20 +24,9 @@ from wolfhound.core.contracts import Atoms, Ids, Ints, Singles, Status, Vector
 from wolfhound.core.rounding import UNIT, gamma
 from wolfhound.core.validate import require_moderate
 from wolfhound.data.atoms import finite_rows
-from wolfhound.many.batch import (
-    MEMORY,
-    STALLED,
-    TILE,
-    Answers,
-    Rules,
-    fit_chunk,
-    locate_banned,
-    measure_scales,
-    plan_room,
-    weigh_listed,
-)
-from wolfhound.many.pools import FLAT, JOIN, PoolFitter, PoolState, begin_pools, gather_rows, pool_size
-from wolfhound.many.proofs import Units, measure_norms
+from wolfhound.many.batch import MEMORY, STALLED, TILE, Answers, Rules, fit_chunk, plan_room, weigh_listed
+from wolfhound.many.pools import FLAT, JOIN, PoolFitter, PoolState, RandomAtoms, gather_rows, pool_size
+from wolfhound.many.proofs import most_active
 from wolfhound.many.result import CODES
 from wolfhound.many.rows import (
     AtomSizes,
@@ -83,30 +72,18 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PassSolver:
+class PassSolver(PoolFitter):
     """All atoms as a sheet, and subsets of it."""
 
-    fitter: PoolFitter
     sheet: RowBlocks
     codes: EncodedRows | None  # the same atoms, if there is room for them
     steps: tuple[Step, ...]  # the ladder
-    pool: Ids  # random atoms that give the scale of rtol
-    pool_rows: Vector  # (p, d) in these units
+    pool: RandomAtoms
     least: float  # at most the length of every atom
     most: int  # targets per chunk
     over: Callable[[], bool]  # whether time is over
     alone = False
     quick = False
-
-    @property
-    def units(self) -> Units:
-        """Units of targets and rules."""
-        return self.fitter.units
-
-    @property
-    def cap(self) -> int:
-        """Most atoms that an answer can have."""
-        return self.fitter.cap
 
     def chunk(self, m: int) -> int:
         """How many of m targets share a pass: many, but some chunks for the threads."""
@@ -114,15 +91,7 @@ class PassSolver:
 
     def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; see `TargetSolver`."""
-        pool = self.pool_rows
-        scales = measure_scales(
-            np.einsum("ij,ij->i", pool, pool),
-            targets @ pool.T,
-            locate_banned(self.pool, starts, banned),
-            lambda near: pool[near] @ pool.T,
-        )
-        goals = np.maximum(rules.atol, rules.rtol * scales)
-        state = begin_pools(targets, measure_norms(targets), goals, rules.limit, self.cap)
+        state = self.pool.begin(targets, starts, banned, rules, self.cap)
         pairs = order_banned(starts, banned)
         late = not all(self._climb(state, step, pairs) for step in self.steps)
         for turn in range(PASSES):
@@ -144,7 +113,7 @@ class PassSolver:
         out, m = self._answers(state, late), len(targets)
         nothing = np.zeros((m, 1), np.int64), np.zeros(m, np.int64)
         table = gather_rows(self.sheet.atoms, *nothing, state.pools)
-        return self.fitter.limit(state, table, rules.limit, out)
+        return self.limit(state, table, rules.limit, out)
 
     def _answers(self, state: PoolState, late: bool) -> Answers:
         out = state.answers()
@@ -182,7 +151,7 @@ class PassSolver:
 
     def _work(self, state: PoolState, ids: Ids, fill: Ints) -> Vector:
         table = gather_rows(self.sheet.atoms, ids, fill, state.pools)
-        return self.fitter.work(state, table, ids, fill)
+        return self.work(state, table, ids, fill)
 
     @property
     def _list(self) -> int:
@@ -239,7 +208,7 @@ def build_pass_solver(
     (a third, of less than is there by default), else float32 rows are made anew in each pass.
     """
     n, d = atoms.shape
-    cap = min(n, d + 1) + 1
+    cap = most_active(n, d)
     each = 12 * (2 * LIST + 64) + 4 * TILE + 8 * (pool_size(d) + cap + 8 * d + 2 * len(pool_ids))
     listed = weigh_listed(atoms, LIST) if max_memory < MEMORY else 0
     room = plan_room(atoms, len(pool_ids), each + listed, max_memory)
@@ -253,14 +222,13 @@ def build_pass_solver(
     sheet = RowBlocks(units, float(measured.lengths.max()), np.empty((0, d + 1), np.float32), atoms)
     sheet = sheet.take(np.arange(n)) if keep else sheet
     steps = _draw_steps(sheet, measured, rng, coded=coded, room=room.step)
-    shift = float(measure_norms(units.convert(np.zeros((1, d))))[0]) if zero else 0.0
+    shift = units.measure_origin() if zero else 0.0
     most = fit_chunk(CHUNK if keep or coded else READ_CHUNK, each + listed, room.chunk)
     codes = encode_rows(atoms, measured) if coded else None
     # Lengths are rounded up by far less.
     least = float(measured.lengths.min()) * (1.0 - 2.0**-20)
-    return PassSolver(
-        PoolFitter(units, cap, shift), sheet, codes, steps, pool_ids, units.convert(rows), least, most, over
-    )
+    pool = RandomAtoms(pool_ids, units.convert(rows))
+    return PassSolver(units, cap, shift, sheet, codes, steps, pool, least, most, over)
 
 
 def _draw_steps(

@@ -28,8 +28,16 @@ from wolfhound.many._target_kernels import (
     limit_pools,
     solve_pools,
 )
-from wolfhound.many.batch import FINISHED, PROVED, ROUNDING, Answers, PortionedAtoms, judge
-from wolfhound.many.proofs import R, Units, certify
+from wolfhound.many.batch import (
+    Answers,
+    PortionedAtoms,
+    Rules,
+    judge,
+    locate_banned,
+    measure_scales,
+    note_limit,
+)
+from wolfhound.many.proofs import R, Units, certify, measure_norms
 
 FLAT = 3
 """Passes in a row without progress after which a target is given up."""
@@ -176,17 +184,38 @@ def begin_pools(targets: Vector, norms: Vector, goals: Vector, limit: int, cap: 
     return PoolState(ask, pools, points, *unknown, none.copy(), np.full(m, np.inf), none.copy())
 
 
+class RandomAtoms(NamedTuple):
+    """Random atoms that give the scale of rtol: their ids, and rows (p, d) in the units of a solver."""
+
+    ids: Ids
+    rows: Vector
+
+    def begin(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules, cap: int) -> PoolState:
+        """Return the state of targets before anything is known but their goals."""
+        rows = self.rows
+        scales = measure_scales(
+            np.einsum("ij,ij->i", rows, rows),
+            targets @ rows.T,
+            np.arange(len(rows)),
+            locate_banned(self.ids, starts, banned),
+            lambda near: rows[near] @ rows.T,
+        )
+        goals = np.maximum(rules.atol, rules.rtol * scales)
+        return begin_pools(targets, measure_norms(targets), goals, rules.limit, cap)
+
+
 def pool_size(d: int) -> int:
     """Most atoms in the pool of a target: three times as many as can be active."""
     return max(384, 3 * (d + 2))
 
 
-class PoolFitter(NamedTuple):
-    """Solves targets on lists of atoms, up to `cap` active; `shift` is what `measure` adds."""
+@dataclass(frozen=True, slots=True)
+class PoolFitter:
+    """Solves targets on lists of atoms; who makes the lists is added by solvers."""
 
-    units: Units
-    cap: int
-    shift: float
+    units: Units  # of targets and rules
+    cap: int  # most atoms that an answer can have
+    shift: float  # what `write_point` adds
 
     def work(self, state: PoolState, table: RowTable, ids: Ids, fill: Ints) -> Vector:
         """Solve every target on its list; return the best score of each list.
@@ -223,7 +252,5 @@ class PoolFitter(NamedTuple):
         nothing = np.full(len(many), np.inf)
         part.prove(nothing, nothing, 0.0)
         part.write(out, many)
-        out.price[many], out.value[many] = part.value - out.value[many], part.value
-        done = np.isin(out.codes[many], (PROVED, ROUNDING))
-        out.codes[many[done & (part.value - out.lower[many] > out.goal[many])]] = FINISHED
+        note_limit(out, many, part.value)
         return out

@@ -51,6 +51,13 @@ class Units(NamedTuple):
         away *= np.ldexp(1.0, -(self.exponent + over))[:, None]
         return np.asarray(over)
 
+    def measure_origin(self) -> float:
+        """How far the caller's origin is from ours, rounded up.
+
+        Without its weight those of an answer sum to what they do, not to 1, and `away` grows by that much.
+        """
+        return float(measure_norms(self.convert(np.zeros((1, len(self.centre)))))[0])
+
     def square_up(self, values: Vector) -> Vector:
         """Values of f in the caller's units, rounded up."""
         return _scale(values, 2 * self.exponent, np.inf)
@@ -73,15 +80,10 @@ def _scale(values: Vector, exponent: int, towards: float) -> Vector:
     return np.where(exact, out, np.nextafter(out, towards))
 
 
-def average(rows: Matrix) -> Vector:
-    """Mean of some rows, float64."""
-    return np.asarray(np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows))
-
-
-def choose_units(rows: Matrix, out: Vector | None = None) -> tuple[Units, Vector]:
-    """Centre at the mean of some rows, make their largest entry less than 1, and convert them, into `out`."""
-    centre = average(rows)
-    away = np.subtract(rows, centre, order="C", out=out)
+def choose_units(rows: Matrix) -> tuple[Units, Vector]:
+    """Centre at the mean of some rows, make their largest entry less than 1, and convert them."""
+    centre = np.asarray(np.add.reduce(rows, axis=0, dtype=np.float64) / len(rows))
+    away = np.subtract(rows, centre, order="C")
     exponent = exponent_of(max(np.maximum.reduce(away, axis=None), -np.minimum.reduce(away, axis=None)))
     away *= math.ldexp(1.0, -exponent)
     return Units(centre, exponent), away
@@ -96,6 +98,11 @@ def measure_norms(rows: Vector) -> Vector:
     """Norms of rows in these units, rounded up."""
     squares, d = np.einsum("ij,ij->i", rows, rows), rows.shape[1]
     return np.asarray(np.sqrt(squares + d * TINY) * (1.0 + gamma(d + 8)))
+
+
+def most_active(n: int, d: int) -> int:
+    """Room for active atoms: as many as can be independent, and one more."""
+    return min(n, d + 1) + 1
 
 
 # ---------------------------------------------------------------- proofs

@@ -241,22 +241,36 @@ class ManyResult(HasSummary):
 
     def summary(self) -> Summary:
         """Return how many were proved, how far, and at what cost."""
+        m, ended = len(self), ", ".join(f"{number:,} {status.name}" for status, number in self.tally())
+        return Summary(
+            f"ManyResult({' x '.join(map(str, self.shape))} targets: {ended})",
+            self._fields(),
+            (self._list_targets(),),
+            title="Mixtures for many targets",
+            status=self._name_outcome(),
+            success=self.success,
+            message=self.verdict(),
+            caption=f"all {m:,} targets",
+            pictures=self._picture,
+            details=self._tell_details,
+        )
+
+    def _fields(self) -> tuple[Field, ...]:
+        """What was proved, how far, with how many atoms, at what cost."""
         m, solved = len(self), np.isfinite(self.value)
-        ended = ", ".join(f"{number:,} {status.name}" for status, number in self.tally())
         each = 1e6 * self.seconds / max(m, 1)
         passes = f"{self.passes.mean():.3g}" if m else "0"
         mean, most = self.support.mean() if m else 0, self.support.max(initial=0)
         far = float(self.gap[solved].max(initial=0.0))
-        apart = float(self.distance[solved].mean()) if solved.any() else math.nan
         counts = "  ".join(f"{name}: {number:,}" for name, number in self._histogram().items() if number)
         told = {
             "targets": m,
             "shape": list(self.shape),
             "status": {status.name: number for status, number in self.tally()},
             "proved": int((self.gap <= self.goal).sum()),
-            "mean_distance": apart,
+            "mean_distance": float(self.distance[solved].mean()) if solved.any() else math.nan,
         }
-        fields = (
+        return (
             Field("proved", self.verdict(), told, ("targets", f"{m:,}")),
             Field("gap/goal", counts, {"largest_gap": far}, ("largest proved gap", f"{far:.3g}")),
             Field(
@@ -271,18 +285,6 @@ class ManyResult(HasSummary):
                 {"seconds": self.seconds},
                 ("time", seconds_text(self.seconds)),
             ),
-        )
-        return Summary(
-            f"ManyResult({' x '.join(map(str, self.shape))} targets: {ended})",
-            fields,
-            (self._list_targets(),),
-            title="Mixtures for many targets",
-            status=self._name_outcome(),
-            success=self.success,
-            message=self.verdict(),
-            caption=f"all {m:,} targets",
-            pictures=self._picture,
-            details=self._tell_details,
         )
 
     def _name_outcome(self) -> str:
@@ -347,40 +349,44 @@ class ManyResult(HasSummary):
         return dict(zip(names, shares, strict=True))
 
 
-def _check(result: ManyResult) -> None:
+def check_columns(result: Any) -> None:
+    """Raise ValueError for columns that no run can have given."""
     m, k = len(result.value), len(result.ids)
     require(len(result.indptr) == m + 1, "indptr", f"of length {m + 1}", len(result.indptr))
     rising = bool((np.diff(result.indptr) >= 0).all())
     require(
         rising and result.indptr[0] == 0 and result.indptr[-1] == k, "indptr", f"rising from 0 to {k}", "not"
     )
-    require(math.prod(result.shape) == m, "shape", f"of {m} targets", result.shape)
     require(bool((result.lower <= result.value).all()), "lower", "<= value", "more")
     sums = np.bincount(np.repeat(np.arange(m), np.diff(result.indptr)), result.weights, minlength=m)
     require(bool((sums <= 1.0 + WEIGHTS).all()), "weights", "of sum at most 1", sums.max(initial=0.0))
+
+
+def _check(result: ManyResult) -> None:
+    check_columns(result)
+    m = len(result.value)
+    require(math.prod(result.shape) == m, "shape", f"of {m} targets", result.shape)
 
 
 def _read_shape(value: Any) -> tuple[int, ...]:
     return tuple(count(size, "shape") for size in value)
 
 
+COLUMNS = {
+    "indptr": Array(shape=("m1",), dtype=np.int64, low=0),
+    "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
+    "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+    "value": Array(shape=("m",)),
+    "lower": Array(shape=("m",)),
+    "goal": Array(shape=("m",), low=0.0),
+    "codes": Array(shape=("m",), dtype=np.int8, low=0, high=len(STATUSES) - 1),
+    "passes": Array(shape=("m",), dtype=np.int64, low=0),
+    "price": Array(shape=("m",), optional=True, low=0.0),
+}
+"""Columns of results, and of the files that a run writes."""
+
 CODEC = Codec(
-    "many results",
-    ManyResult,
-    {
-        "indptr": Array(shape=("m1",), dtype=np.int64, low=0),
-        "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
-        "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
-        "value": Array(shape=("m",)),
-        "lower": Array(shape=("m",)),
-        "goal": Array(shape=("m",), low=0.0),
-        "codes": Array(shape=("m",), dtype=np.int8, low=0, high=len(STATUSES) - 1),
-        "passes": Array(shape=("m",), dtype=np.int64, low=0),
-        "price": Array(shape=("m",), optional=True),
-        "seconds": Scalar.COST,
-        "shape": Json(list, _read_shape),
-    },
-    _check,
+    "many results", ManyResult, {**COLUMNS, "seconds": Scalar.COST, "shape": Json(list, _read_shape)}, _check
 )
 """How results for many targets are saved."""
 

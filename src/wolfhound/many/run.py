@@ -29,7 +29,6 @@ from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import count, path, require
 from wolfhound.data import store
 from wolfhound.data.atoms import Fingerprint, as_atoms
-from wolfhound.data.codec import WEIGHTS
 from wolfhound.data.files import FileRows
 from wolfhound.many.batch import (
     Goals,
@@ -41,7 +40,7 @@ from wolfhound.many.batch import (
     solve_batch,
 )
 from wolfhound.many.given import Excluded, Targets, solve_objective
-from wolfhound.many.result import CODES, RUN, STATUSES, ManyResult
+from wolfhound.many.result import CODES, COLUMNS, RUN, ManyResult, check_columns
 
 # ---------------------------------------------------------------- the folder
 
@@ -84,26 +83,11 @@ class Stream(NamedTuple):
         with stored.reading():
             m = count(stored.params["count"], "count")
             require(m == size, "count", f"{size} targets", m)
-            return _read_batch(stored, m)
-
-
-def _read_batch(stored: store.Stored, m: int) -> TargetBatch:
-    n = stored.shape[0]
-    ends = stored.array("indptr", np.int64, (m + 1,), low=0)
-    size = int(ends[-1])
-    require(ends[0] == 0 and bool((np.diff(ends) >= 0).all()), "indptr", "rising from 0", "not")
-    columns = {name: stored.array(name, np.float64, (m,)) for name in ("value", "lower")}
-    columns |= {name: stored.array(name, np.float64, (m,), low=0.0) for name in ("goal", "price")}
-    batch = TargetBatch(
-        indptr=ends,
-        ids=stored.array("ids", np.int64, (size,), low=0, high=n - 1),
-        weights=stored.array("weights", np.float64, (size,), low=0.0, high=1.0 + WEIGHTS),
-        codes=stored.array("codes", np.int8, (m,), low=0, high=len(STATUSES) - 1),
-        passes=stored.array("passes", np.int64, (m,), low=0),
-        **columns,
-    )
-    require(bool((batch.lower <= batch.value).all()), "lower", "<= value", "more")
-    return batch
+            sizes: dict[str, int | None] = {"n": stored.shape[0], "m": m, "m1": m + 1}
+            found: dict[str, Any] = {name: each.read(stored, name, sizes) for name, each in COLUMNS.items()}
+            require(found["price"] is not None, "price", "there", "none")
+            check_columns(batch := TargetBatch(**found))
+            return batch
 
 
 def digest(*arrays: NDArray[Any] | FileRows) -> str:
@@ -262,8 +246,9 @@ def read_done(job: Job) -> Reading:
 
 @dataclass(slots=True)
 class Clock:
-    """When to stop."""
+    """When all began, and when to stop."""
 
+    began: float
     deadline: float
     stopped: bool = False
 

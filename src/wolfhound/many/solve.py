@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, cast
 
@@ -139,45 +139,71 @@ def minimize_many(
     if table is not None:
         check_target_columns(table, targets)
         atoms, exclude = table.atoms, find_excluded(table, exclude)
-    rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
-    clock = Clock(began + validate.number(max_seconds, "max_seconds", low=0.0))
-    memory = MEMORY if max_memory is None else validate.memory(max_memory, "max_memory")
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
-    most = None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1)
+    asked = _Asked(
+        rtol=validate.number(rtol, "rtol", low=0.0),
+        atol=validate.number(atol, "atol", low=0.0),
+        exclude=exclude,
+        at_most_one=validate.flag(at_most_one, "at_most_one"),
+        max_atoms=None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1),
+        memory=MEMORY if max_memory is None else validate.memory(max_memory, "max_memory"),
+        clock=Clock(began, began + validate.number(max_seconds, "max_seconds", low=0.0)),
+        skip=validate.flag(skip, "skip"),
+        out=out,
+        callback=callback,
+        progress=progress,
+        seed=seed,
+    )
     oracle = atoms if validate.is_oracle(atoms) else Scan(cast(AtomsLike, atoms))
-    source = oracle.atoms
-    n, d = source.shape
     if is_list_of_objectives(targets):
-        found = read_objectives(cast(Sequence[Objective], targets), d)
+        found = read_objectives(cast(Sequence[Objective], targets), oracle.atoms.shape[1])
         points = as_points(found)
         if points is None:
-            each = {"rtol": rtol, "atol": atol, "exclude": exclude, "seed": seed, "callback": callback}
-            each |= {
-                "at_most_one": at_most_one,
-                "max_atoms": max_atoms,
-                "max_memory": memory,
-                "progress": progress,
-            }
-            return _name_rows(table, _minimize_list(found, oracle, out, clock, each))
+            return _name_rows(table, _minimize_list(found, oracle, asked))
         targets = points
-    check_out(out)
-    given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
-    excluded = read_exclude(exclude, len(given.rows), n)
-    origin = validate.flag(at_most_one, "at_most_one")
-    given = _drop_hopeless(given, excluded, n, skip=skip, origin=origin)
+    return _name_rows(table, _minimize_points(targets, oracle, asked))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What the caller asked for, checked."""
+
+    rtol: float
+    atol: float
+    exclude: Any
+    at_most_one: bool
+    max_atoms: int | None
+    memory: float
+    clock: Clock
+    skip: bool
+    out: str | PathLike[str] | None
+    callback: Callable[[ManyState], bool | None] | None
+    progress: bool | None
+    seed: int | np.random.Generator
+
+
+def _minimize_points(targets: Any, oracle: Oracle, asked: _Asked) -> ManyResult:
+    """Solve points, by whatever suits the atoms."""
+    source, origin, seed = oracle.atoms, asked.at_most_one, asked.seed
+    n, d = source.shape
+    check_out(asked.out)
+    given = read_targets(targets, d, skip=asked.skip)
+    excluded = read_exclude(asked.exclude, len(given.rows), n)
+    given = _drop_hopeless(given, excluded, n, skip=asked.skip, origin=origin)
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
     begun = str(rng.bit_generator.state) if isinstance(seed, np.random.Generator) else int(seed)
     with one_blas_thread():
         pool = _draw_pool(n, d, rng, excluded)
-        regime = _choose(oracle, rng, pool, origin=origin, memory=memory, clock=clock)
-    wanted = Goals(rtol, atol, most, n if origin else -1)
-    stream = open_out(out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
-    batches = run(plan_targets(regime, given, excluded, wanted, stream), clock, callback, progress)
+        regime = _choose(oracle, rng, pool, origin=origin, memory=asked.memory, clock=asked.clock)
+    wanted = Goals(asked.rtol, asked.atol, asked.max_atoms, n if origin else -1)
+    stream = open_out(asked.out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
+    job = plan_targets(regime, given, excluded, wanted, stream)
+    batches = run(job, asked.clock, asked.callback, asked.progress)
     whole = join_batches(list(batches)) if stream is None else join_on_disk(stream.folder, batches)
-    return _name_rows(table, _result(whole, given.shape, source, identity, began, priced=most is not None))
+    return _result(whole, given.shape, source, identity, asked)
 
 
 def _name_rows(table: TableAtoms | None, solved: ManyResult) -> ManyResult:
@@ -188,31 +214,26 @@ def _name_rows(table: TableAtoms | None, solved: ManyResult) -> ManyResult:
     return replace(solved, ids=ids, fingerprint=fingerprint(table), atoms=rows)
 
 
-def _minimize_list(
-    objectives: list[Objective], oracle: Oracle, out: object, clock: Clock, options: dict[str, Any]
-) -> ManyResult:
+def _minimize_list(objectives: list[Objective], oracle: Oracle, asked: _Asked) -> ManyResult:
     """Objectives that are not all distances: as distances where they can be, else one after the other."""
-    validate.require(out is None, "out", "None with objectives other than SquaredDistance", out)
+    validate.require(asked.out is None, "out", "None with objectives other than SquaredDistance", asked.out)
     identity, source = fingerprint(oracle.atoms), oracle.atoms
-    lifted = None
-    if isinstance(oracle, EXACT):
-        lifted = lift_shared(objectives, source, options["max_memory"])
+    lifted = lift_shared(objectives, source, asked.memory) if isinstance(oracle, EXACT) else None
     if lifted is not None:
-        left = max(clock.deadline - time.perf_counter(), 0.0)
-        result = minimize_many(lifted.targets, lifted.atoms, max_seconds=left, **options)
+        result = _minimize_points(lifted.targets, Scan(lifted.atoms), asked)
         return replace(result, **widen_result(result, lifted.off), atoms=source, fingerprint=identity)
     for name in ("at_most_one", "max_atoms"):
-        validate.require(not options[name], name, "left out with objectives of this kind", options[name])
-    began, m = time.perf_counter(), len(objectives)
-    n, d = source.shape
-    excluded = read_exclude(options["exclude"], m, n)
+        given = getattr(asked, name)
+        validate.require(not given, name, "left out with objectives of this kind", given)
+    m, (n, d) = len(objectives), source.shape
+    excluded = read_exclude(asked.exclude, m, n)
     _drop_hopeless(
         Targets(np.empty((m, d)), (m,), np.ones(m, np.bool_)), excluded, n, skip=False, origin=False
     )
-    asked = {name: options[name] for name in ("rtol", "atol", "seed")}
-    job = plan_objectives(objectives, oracle, excluded, clock, asked)
-    whole = join_batches(list(run(job, clock, options["callback"], options["progress"])))
-    return _result(whole, (m,), source, identity, began)
+    options = {"rtol": asked.rtol, "atol": asked.atol, "seed": asked.seed}
+    job = plan_objectives(objectives, oracle, excluded, asked.clock, options)
+    whole = join_batches(list(run(job, asked.clock, asked.callback, asked.progress)))
+    return _result(whole, (m,), source, identity, asked)
 
 
 def _draw_pool(n: int, d: int, rng: np.random.Generator, excluded: Excluded) -> Ids:
@@ -263,17 +284,11 @@ def _name(oracle: Oracle) -> str:
 
 
 def _result(
-    whole: TargetBatch,
-    shape: tuple[int, ...],
-    source: Atoms,
-    identity: Fingerprint,
-    began: float,
-    *,
-    priced: bool = False,
+    whole: TargetBatch, shape: tuple[int, ...], source: Atoms, identity: Fingerprint, asked: _Asked
 ) -> ManyResult:
     return ManyResult(
-        **(whole._asdict() | ({} if priced else {"price": None})),
-        seconds=time_solving(began),
+        **(whole._asdict() | ({"price": None} if asked.max_atoms is None else {})),
+        seconds=time_solving(asked.clock.began),
         shape=shape,
         fingerprint=identity,
         atoms=source,
