@@ -15,6 +15,7 @@ from wolfhound.oracles._scan_kernels import (
     find_peaks,
     is_listed,
     keep_best,
+    measure_all,
     sort_best,
 )
 
@@ -121,3 +122,21 @@ def test_bounds_of_screening_are_those_of_numpy(seed: int, n: int, window: int, 
     np.testing.assert_array_equal(found[:count], expected)
     few = found[: max(0, count - 1)]
     assert collect_reaching(scores, norms, rule, banned, floor, few) == (-1 if count else 0)
+
+
+@given(seed=st.integers(0, 10**6), d=st.integers(1, 40), exponent=st.integers(-300, 300))
+def test_norms_are_those_of_numpy_and_squares_near_the_limits_are_told(
+    seed: int, d: int, exponent: int
+) -> None:
+    rows, norms = np.random.default_rng(seed).uniform(1.0, 2.0, (3, d)), np.empty(3)
+    rows[1] *= 10.0**exponent
+    moderate = measure_all(rows, 1.5, norms)
+    squares = np.square(rows[1].astype(np.longdouble)).sum()
+    assert moderate == (2.0**-780 < squares < 2.0**780)
+    told = [0, 2, *([1] if moderate else [])]
+    np.testing.assert_allclose(norms[told], 1.5 * np.linalg.norm(rows[told], axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf, 0.0])
+def test_norms_that_say_nothing_are_not_moderate(entry: float) -> None:
+    assert not measure_all(np.full((1, 3), entry), 1.0, np.empty(1))

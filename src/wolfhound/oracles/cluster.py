@@ -126,7 +126,7 @@ def shard(
         require(len(atoms) > 0, "atoms", "at least one set of atoms", "none")  # type: ignore[arg-type]
     else:
         require(in_memory, "in_memory", "True where one set of atoms is cut; give a list of files", in_memory)
-    parts = len(atoms) if listed else 0 if shards is None else count(shards, "shards", low=1)  # type: ignore[arg-type]
+    parts = 0 if shards is None else count(shards, "shards", low=1)
     _session.enter(address)
     members: list[_Actor] = []
     try:

@@ -245,7 +245,9 @@ def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidat
 
     The chunks, and the floors that they begin with, do not depend on the threads.
     """
-    chunks, lowest = codes.chunks(), _lowest(queries)
+    chunks = codes.chunks()
+    # Of hopeless queries nothing is kept.
+    lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
     first = next(chunks)
     parts = [_sweep(first, queries, k, lowest)]
     report_rows(first.rows)
@@ -262,11 +264,6 @@ def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidat
         np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("keys", "lows", "places")
     )
     return CodeCandidates(keys, lows, places, np.max([part.floors for part in parts], axis=0))
-
-
-def _lowest(queries: CodedQueries) -> Singles:
-    """Floors to begin with: of hopeless queries nothing is kept."""
-    return np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
 
 
 def _sweep(chunk: CodeChunk, queries: CodedQueries, k: int, floors: Singles) -> CodeCandidates:
