@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from wolfhound.core.contracts import Status as Status
     from wolfhound.core.threads import get_threads as get_threads
     from wolfhound.core.threads import set_threads as set_threads
+    from wolfhound.core.weights import Cone as Cone
+    from wolfhound.core.weights import Hull as Hull
     from wolfhound.data.atoms import ArrayAtoms as ArrayAtoms
     from wolfhound.data.atoms import ConcatAtoms as ConcatAtoms
     from wolfhound.data.atoms import FileAtoms as FileAtoms
@@ -100,6 +102,7 @@ _NAMES = {
     "catalogue.warming": ("warm_up",),
     "core.contracts": ("Status",),
     "core.threads": ("get_threads", "set_threads"),
+    "core.weights": ("Cone", "Hull"),
     "data.atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
     "data.encoding": ("Missing", "TableAtoms", "TableReport", "encode"),
     "data.readers": ("read_atoms",),

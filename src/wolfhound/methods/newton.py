@@ -94,7 +94,9 @@ class Curved:
         return rows * self._curvature if self._design is None else np.asarray(rows @ self._hessian)
 
     def gram(self, rows: Vector) -> Vector:
-        """(r, r) products of rows of the lifted space, exactly symmetric."""
+        """(r, r) products of rows of the space, exactly symmetric where it is the lifted one."""
+        if self._design is not None:
+            return np.asarray(self.bend(rows) @ rows.T)
         scaled = rows * np.sqrt(self._curvature)
         return np.asarray(scaled @ scaled.T)
 
