@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from wolfhound.planning.plan import plan as plan
     from wolfhound.show.report import report as report
     from wolfhound.solve.minimize import minimize as minimize
+    from wolfhound.solve.nnls import NnlsResult as NnlsResult
+    from wolfhound.solve.nnls import nnls as nnls
     from wolfhound.solve.result import Result as Result
     from wolfhound.solve.result import Trace as Trace
 
@@ -149,6 +151,7 @@ _NAMES = {
     "planning.plan": ("choose_oracle", "plan"),
     "show.report": ("report",),
     "solve.minimize": ("minimize",),
+    "solve.nnls": ("NnlsResult", "nnls"),
     "solve.result": ("Result", "Trace"),
 }
 _MODULE_OF = {name: f"wolfhound.{module}" for module, names in _NAMES.items() for name in names}
