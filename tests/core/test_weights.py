@@ -102,7 +102,6 @@ def test_the_least_price_is_a_bound_and_tight_where_all_are_known(
 ) -> None:
     """The least of sum q w + ridge/2 w^2 by all faces: no atom has a direction, each a price of its own."""
     q = np.array(prices)
-    points = [[0] for _ in q]
     truth = _least_linear(over, q)
     k = min(known, len(q))
     others = float(q[k:].min(initial=np.inf))
@@ -117,9 +116,14 @@ def test_the_least_price_is_a_bound_and_tight_where_all_are_known(
             widest=float(np.max(over.cap)),
         ),
     )
-    assert len(points) == len(q)
     assert found.value <= truth
     assert k < len(q) or found.value >= truth - 1e-13 * (1.0 + abs(truth))
+
+
+def test_a_single_atom_at_its_cap_is_proved_where_the_sum_may_be_less() -> None:
+    """It is cheaper than nothing, and no other atom is there to bound mu."""
+    known = Prices(active=np.array([-2.0]), caps=np.array([0.7]), others=math.inf, count=0)
+    assert least_price(WeightSet(at_most=True, cap=0.7), known).value == pytest.approx(-1.4)
 
 
 def _least_linear(over: WeightSet, q: np.ndarray[Any, Any]) -> float:

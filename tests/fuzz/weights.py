@@ -99,12 +99,12 @@ def draw_calls(
         kind = cells.SIGNED[(turn + place) % len(cells.SIGNED)]
         if rows.values.min() >= 0.0 and rows.values.max() > 0.0 and (turn + place) % 3 == 0:
             kind = cells.mixture
+        banned = hostile.draw_banned(rng, rows.values)
         try:
             problem = kind(rng, rows.values)
-        except CLEAR:
+            over, ridge = draw_set(rng, name, problem, rows.values, banned)
+        except CLEAR:  # numbers that are refused
             continue
-        banned = hostile.draw_banned(rng, rows.values)
-        over, ridge = draw_set(rng, name, problem, rows.values, banned)
         yield Call(
             label=f"{label}, {problem.name}, {name}: {over!r}, ridge {ridge!r}",
             cell=f"{problem.name}|{name}|{oracle[0]}",

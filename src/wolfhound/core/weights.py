@@ -267,8 +267,11 @@ def _gain(over: WeightSet, p: Vector, caps: Vector) -> Vector:
 
 def _choose_mu(over: WeightSet, total: float, prices: Prices, caps: Vector) -> float:
     """The best mu that no other atom undercuts: where the weights that it draws sum to the total."""
-    high = prices.others if prices.count else float(prices.active.max()) + over.ridge * total
-    high = min(high, 0.0) if over.at_most else high
+    high = prices.others if prices.count else math.inf
+    if over.at_most:
+        high = min(high, 0.0)
+    elif len(prices.active):  # beyond this all of them are at their caps
+        high = min(high, float(prices.active.max()) + over.ridge * total)
     low = min(high, float(prices.active.min(initial=high)))
     if _drawn(over, prices.active, caps, high) <= total:
         return high
