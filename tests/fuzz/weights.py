@@ -19,7 +19,7 @@ import numpy as np
 
 from tests import weight_sets
 from tests.fuzz import cells, exact, hostile
-from tests.fuzz.problems import CLEAR, RTOLS, TRUSTED, draw_rows, refuse
+from tests.fuzz.problems import CLEAR, OPEN, RTOLS, TRUSTED, UNDERFLOW, draw_rows, refuse
 from tests.fuzz.supervise import Findings
 from wolfhound import Cone, FullyCorrective, Hull, LeastSquares, Result, Status, minimize
 from wolfhound.core.contracts import Oracle, WeightSet
@@ -264,4 +264,5 @@ def size_of(result: Result, call: Call, over: WeightSet, values: hostile.Array) 
         radius = float(np.abs(values).astype(np.float64).sum(axis=1).max()) * (1.0 + mass)
         size = abs(result.value) + float(np.abs(grad).max()) * radius
         size += call.problem.bend(result.x) * radius * radius + over.ridge * mass * mass
+        size += UNDERFLOW / OPEN * (1.0 + radius * radius)
     return size if math.isfinite(size) else float(np.finfo(np.float64).max)

@@ -19,6 +19,12 @@ from wolfhound.methods.atom_sets import AtomPool, PaidLine, PoolWeights, best_of
 from wolfhound.methods.newton import GAIN, HOT, SOLVED, Curved, Secant, Space, step_length
 from wolfhound.oracles.asking import rescore
 
+FARTHEST = 1e9
+"""Longest step, in those of the model: curvature may be far too large, and weights know no scale."""
+
+FALL = 0.01
+"""F falls on if by this share of all that it fell before."""
+
 
 class SetNewton:
     """Minimises F over the weights of the pool that are allowed.
@@ -51,13 +57,17 @@ class SetNewton:
     def improve(self, *, stop: float, tol: float, budget: float) -> Iterator[int]:
         """Move until F <= stop, the pool's gap < tol, or work > budget; yield how many atoms joined."""
         idle, least, self.work = 0, np.inf, 0.0
+        first = last = np.inf
         while True:
             report_rows(0)
             scores = rescore(self._pool.rows, self.point.grad)
-            gap, paid = self._gap(scores), self._within.pay(self.positions, self.weights)
-            idle, least = idle + 1 if gap > GAIN * least else 0, min(gap, least)
+            gap, value = self._gap(scores), self.point.value + self._within.pay(self.positions, self.weights)
+            first = value if first == np.inf else first
+            # The gap of a cone says little on the way: F that falls like before is progress, too.
+            moved = gap <= GAIN * least or value < last - FALL * (first - value)
+            idle, least, last = 0 if moved else idle + 1, min(gap, least), value
             self.work += scores.size * len(self.point.x)
-            done = gap <= tol or self.point.upper + paid <= stop or idle >= self._curved.patience
+            done = gap <= tol or value + self.point.value_error <= stop or idle >= self._curved.patience
             if done or self.work >= budget:
                 return
             yield self._step(scores, gap)
@@ -115,8 +125,18 @@ class SetNewton:
         real = self._within.real(places)
         line = self._objective.line(self.point, after @ rows - self.point.x)
         paid = PaidLine(line, self._within.over, before[real], after[real])
-        reach = step_length(paid, 1.0, gap)
-        weights = after if reach == 1.0 else before + reach * (after - before)
+        caps = caps_of(self._within.over, self._pool.ids[places])
+        reach = step_length(paid, _find_end(before, after, caps), gap)
+        weights = after if reach == 1.0 else np.clip(before + reach * (after - before), 0.0, caps)
         held = weights > 0.0
         self.positions, self.weights = places[held], weights[held]
         self.point = self._objective.at(self.weights @ rows[held])
+
+
+def _find_end(before: Vector, after: Vector, caps: Vector) -> float:
+    """How far beyond the model's minimum all weights stay within their bounds; 1 if one is there."""
+    way = after - before
+    down, up = way < 0.0, way > 0.0
+    low = (before[down] / -way[down]).min(initial=FARTHEST)
+    high = ((caps[up] - before[up]) / way[up]).min(initial=FARTHEST)
+    return max(1.0, min(float(low), float(high)))
