@@ -132,7 +132,7 @@ def draw_set(
     )
     cap = min(float(rng.choice([1.0, 1.001, 1.5, 3.0, 50.0])) / left * (1.0 + 8.0 * UNIT * n), 1.0)
     caps = np.maximum(rng.uniform(0.5, 2.0, n), 1.0) * cap
-    least = problem.name in ("SquaredDistance", "LeastSquares")
+    least, convex = problem.name in ("SquaredDistance", "LeastSquares"), problem.objective.convex
     bounded = {"cap": float(rng.choice([0.01, 1.0, 100.0]))} if not least else {}
     drawn: dict[str, tuple[Hull | Cone, float]] = {
         "ridge": (Hull(), ridge),
@@ -142,7 +142,7 @@ def draw_set(
         "at most, cap, ridge": (Hull(at_most=True, cap=0.7 * cap), float(rng.choice([0.0, ridge]))),
         "cone": (Cone(**bounded), 0.0),
         "cone, price": (Cone(price=price, **bounded), 0.0),
-        "cone, ridge": (Cone(price=float(rng.choice([0.0, price]))), ridge),
+        "cone, ridge": (Cone(float(rng.choice([0.0, price])), **({} if convex else {"cap": 1.0})), ridge),
         "cone, cap": (Cone(cap=caps * float(rng.choice([0.1, 1.0, 30.0]))), 0.0),
         "cone, mass": (Cone(mass=float(rng.choice([0.1, 1.0, 30.0]))), 0.0),
         "cone, all": (Cone(price=price, cap=cap, mass=2.0), ridge),

@@ -122,7 +122,7 @@ class Cone:
 
 def _check_cap(cap: float | ArrayLike) -> float | Vector:
     """Check a cap; an array is copied, and cannot be written."""
-    if np.ndim(cap) == 0:
+    if validate.array(cap, "cap", "a number, or one per atom").ndim == 0:
         return validate.number(cap, "cap", low=0.0, strict=True)
     caps = validate.vector(cap, "cap").copy()
     least = float(caps.min(initial=math.inf))
