@@ -7,7 +7,9 @@ ten storages), every objective, method and oracle, judged in integers and ration
 numbers, in mpmath where logarithms are needed: f(weights) <= value, lower <= the
 least exact value known (for quadratics the exact minimum), GAP_REACHED and ROUNDING
 only where true, weights on the simplex, ids in range and distinct, errors clear and
-for extreme numbers only. *Many*: the same for targets of `minimize_many`, also over nearly
+for extreme numbers only. *Weights*: the same over caps, sums of at most 1, cones and ridges, on every
+oracle; where atoms are few the minimum of a quadratic is that of all faces, in rational numbers.
+*Many*: the same for targets of `minimize_many`, also over nearly
 dependent atoms in mixed units and far from the origin, with every status judged, and for the
 compiled solve of a small `minimize`. *Bounds*: every finite bound of every oracle against the
 exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
@@ -21,7 +23,8 @@ exactly or refused; forged .h5 files. *Promises*: indexes with a promise of tau,
 with the least delta, asked for planted atoms: misses that are less likely than 1e-9.
 
 Threshold: 100,000 problems with at least 40 in every cell of objective x method x
-oracle x dtype, 20,000 targets, 1,000,000 bounds, 2,000 shared runs, 5,000 designs, 10,000
+oracle x dtype, 20,000 problems over other weights, 20,000 targets,
+1,000,000 bounds, 2,000 shared runs, 5,000 designs, 10,000
 files, 5,000 certificates of mixtures, 5,000 changed atoms, 10,000 doors, 500,000 promises:
 0 violations, 0 deaths, 0 hangs.
 """
@@ -53,6 +56,7 @@ class Attack(NamedTuple):
 
 ATTACKS = (
     Attack("problems", "problems", 100_000, 60, 2),
+    Attack("weights", "problems over sets", 20_000, 60, 1),
     Attack("many", "targets", 20_000, 60, 4),
     Attack("bounds", "bounds", 1_000_000, 50, 2),
     Attack("shared", "shared runs", 2_000, 24, 1),

@@ -51,7 +51,7 @@ def test_all_claims_are_here() -> None:
         "adaptive append clusters designs exponents growth herding import int8 lsh many mixtures no_stall "
     )
     kinds += "out_of_core paper_herding paper_tables passes plan policy policy_search policy_tabular "
-    kinds += "promise query_cost ratio ray resume scan signs smooth sound turns"
+    kinds += "promise query_cost ratio ray resume scan signs smooth sound turns weights"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from wolfhound.core.contracts import Status as Status
     from wolfhound.core.threads import get_threads as get_threads
     from wolfhound.core.threads import set_threads as set_threads
+    from wolfhound.core.weights import Cone as Cone
+    from wolfhound.core.weights import Hull as Hull
     from wolfhound.data.atoms import ArrayAtoms as ArrayAtoms
     from wolfhound.data.atoms import ConcatAtoms as ConcatAtoms
     from wolfhound.data.atoms import FileAtoms as FileAtoms
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
     from wolfhound.planning.plan import plan as plan
     from wolfhound.show.report import report as report
     from wolfhound.solve.minimize import minimize as minimize
+    from wolfhound.solve.nnls import NnlsResult as NnlsResult
+    from wolfhound.solve.nnls import nnls as nnls
     from wolfhound.solve.result import Result as Result
     from wolfhound.solve.result import Trace as Trace
 
@@ -100,6 +104,7 @@ _NAMES = {
     "catalogue.warming": ("warm_up",),
     "core.contracts": ("Status",),
     "core.threads": ("get_threads", "set_threads"),
+    "core.weights": ("Cone", "Hull"),
     "data.atoms": ("ArrayAtoms", "ConcatAtoms", "FileAtoms", "MappedAtoms"),
     "data.encoding": ("Missing", "TableAtoms", "TableReport", "encode"),
     "data.readers": ("read_atoms",),
@@ -146,6 +151,7 @@ _NAMES = {
     "planning.plan": ("choose_oracle", "plan"),
     "show.report": ("report",),
     "solve.minimize": ("minimize",),
+    "solve.nnls": ("NnlsResult", "nnls"),
     "solve.result": ("Result", "Trace"),
 }
 _MODULE_OF = {name: f"wolfhound.{module}" for module, names in _NAMES.items() for name in names}

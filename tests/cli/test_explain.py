@@ -365,3 +365,16 @@ def test_what_became_of_the_table_is_told(run: Run, holes: None, options: list[s
     table = json.loads(run("explain", "words.csv", *options, "--json").out)["table"]
     assert (table["rows"], table["dropped"], table["counted"]) == (6, 1, ["u", "v"])
     assert json.loads(run("explain", "atoms.npy", "--target", "3", "--json").out)["table"] is None
+
+
+def test_an_atom_is_explained_by_a_cone_with_a_price(run: Run, folder: Path, rows: Array) -> None:
+    options = ("--target", "17", "--exclude-self", "--cone", "--price", "0.05", "--json")
+    ran = run("explain", "atoms.npy", *options)
+    assert (ran.code, ran.err) == (0, "")
+    document = documents(ran.out)[0]
+    x = sum(atom["weight"] * rows[atom["id"]].astype(float) for atom in document["atoms"])
+    assert document["over"] == "Cone(price=0.05)"
+    assert document["distance"] == pytest.approx(float(np.linalg.norm(x - rows[17])), rel=1e-6)
+    refused = run("explain", "atoms.npy", "--targets", "points.npy", "--cone")
+    assert refused.code == 2
+    assert "must be given with `--target`" in " ".join(refused.err.split())

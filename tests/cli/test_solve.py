@@ -265,3 +265,42 @@ def test_atoms_may_be_several_files(run: Run, folder: Path) -> None:
     parts = document(run("solve", "a.npy, d.npy", *POINT[2:], "--json").out)
     assert parts["value"] == whole["value"]
     assert run("solve", "b,c.npy", *POINT[2:], "--json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "over", "ridge"),
+    [
+        (["--cap", "0.2"], wh.Hull(cap=0.2), 0.0),
+        (["--at-most"], wh.Hull(at_most=True), 0.0),
+        (["--at-most", "--cap", "0.3", "--ridge", "0.5"], wh.Hull(cap=0.3, at_most=True), 0.5),
+        (["--cone"], wh.Cone(), 0.0),
+        (["--cone", "--price", "0.1", "--mass", "3", "--cap", "2"], wh.Cone(0.1, 2.0, 3.0), 0.0),
+    ],
+)
+def test_weights_are_those_of_the_library(
+    run: Run, folder: Path, options: list[str], over: wh.Hull | wh.Cone, ridge: float
+) -> None:
+    ran = run(*POINT, *options, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    expected = wh.minimize(library("squared-distance"), np.load("atoms.npy"), over=over, ridge=ridge)
+    found = document(ran.out)
+    assert found["value"] == expected.value
+    assert found["lower"] == expected.lower
+    assert found["over"] == expected.over
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price", "1"], "`--price` must be given with --cone. Got 1.0."),
+        (["--mass", "1"], "`--mass` must be given with --cone. Got 1.0."),
+        (["--cone", "--at-most"], "`--at-most` must be given without --cone, see --mass. Got both."),
+        (["--cap", "0"], "`--cap` must be a number > 0. Got 0.0."),
+        (["--cone", "--price", "-1"], "`--price` must be a number >= 0. Got -1.0."),
+        (["--cone", "--method", "away"], "must be FullyCorrective for a cap, a cone, a ridge"),
+    ],
+)
+def test_wrong_weights_are_refused_by_name(run: Run, folder: Path, options: list[str], message: str) -> None:
+    ran = run(*POINT, *options)
+    assert ran.code == 2
+    assert message in " ".join(ran.err.split())

@@ -20,6 +20,7 @@ FIRST = 2 * (SEED % 6)
 
 ATTACKS = [
     ("problems", 6, "problems", 300),
+    ("weights", 3, "problems over sets", 150),
     ("many", 12, "targets", 100),
     ("bounds", 8, "bounds", 2000),
     ("shared", 2, "shared runs", 150),

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz import bounds, cells, exact, hostile, mixtures, problems, supervise
-from wolfhound import FullyCorrective, Scan, SquaredDistance, Status
+from tests.fuzz import bounds, cells, exact, hostile, mixtures, problems, supervise, weights
+from wolfhound import Cone, FullyCorrective, Hull, Scan, SquaredDistance, Status
 from wolfhound.data.store import StoreError
 from wolfhound.mixtures._continuum import NORMAL, Continuum
 
@@ -54,6 +54,39 @@ def test_a_wrong_answer_is_found(change: Any, words: str) -> None:
     assert len(result.ids) > 1
     wrong = problems.judge_result(replace(result, **change(result)), CALL, ROWS)
     assert words in " ".join(wrong)
+
+
+@pytest.mark.parametrize("over", [Hull(cap=0.4), Cone(price=0.01)])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda r: {"lower": r.value * (1.0 + 1e-12)}, "> min F"),
+        (lambda r: {"value": r.value * (1.0 - 1e-9)}, "> value"),
+        (lambda r: {"goal": -1.0}, "GAP_REACHED"),
+        (lambda r: {"ids": np.where(np.arange(len(r.ids)) == 0, -1, r.ids)}, "in range"),
+        (lambda r: {"weights": r.weights * np.where(np.arange(len(r.ids)) == 0, -1.0, 1.0)}, ">= 0"),
+        (lambda r: {"mass": 0.5 * r.weights.sum()}, "within the mass"),
+    ],
+)
+def test_a_wrong_answer_over_a_set_is_found(over: Any, change: Any, words: str) -> None:
+    call = weights.Call("label", "cell", PROBLEM, Scan(ROWS), over, 0.0, 1e-9, np.empty(0, np.int64), 0)
+    result = call()
+    assert len(result.ids) > 1
+    assert weights.judge_result(result, call, ROWS) == []
+    wrong = weights.judge_result(replace(result, **change(result)), call, ROWS)
+    assert words in " ".join(wrong)
+
+
+@pytest.mark.parametrize("over", [Hull(cap=0.4), Hull(at_most=True), Cone(price=0.01)])
+def test_the_exact_minimum_over_a_set_judges_few_atoms(over: Any) -> None:
+    call = weights.Call("label", "cell", PROBLEM, Scan(ROWS[:3]), over, 0.25, 1e-9, np.empty(0, np.int64), 0)
+    result = call()
+    assert weights.judge_result(result, call, ROWS[:3]) == []
+    high = replace(result, lower=result.value * (1.0 - 1e-14), value=2.0 * result.value)
+    assert "> min F" not in " ".join(weights.judge_result(result, call, ROWS[:3]))
+    assert "> min F" in " ".join(
+        weights.judge_result(replace(high, lower=result.value * (1.0 + 1e-12)), call, ROWS[:3])
+    )
 
 
 def test_a_warm_start_that_ends_worse_is_found() -> None:

@@ -56,14 +56,14 @@ def test_checks_run_once(calls: Counter[str]) -> None:
     assert calls["as_atoms"] == 1
     assert calls["ids"] == 2  # exclude, start
     assert calls["vector"] == 1  # the weights of the start
-    assert calls["number"] == 5  # rtol, atol, three limits
+    assert calls["number"] == 6  # rtol, atol, ridge, three limits
     assert calls["rng"] == 1
-    assert calls["kind"] == 3  # objective, method, start
+    assert calls["kind"] == 4  # objective, method, start, over
 
 
 def test_checks_of_a_table_run_once(calls: Counter[str]) -> None:
     minimize(F, table(), exclude=[3])
-    assert (calls["as_atoms"], calls["ids"], calls["number"], calls["kind"]) == (1, 1, 5, 2)
+    assert (calls["as_atoms"], calls["ids"], calls["number"], calls["kind"]) == (1, 1, 6, 3)
     calls.clear()
     minimize_many(ROWS[:3], table())
     assert calls["as_atoms"] == 1

@@ -23,6 +23,7 @@ from typer import Argument, Option
 from wolfhound.core.contracts import Atoms
 from wolfhound.core.progress import read_rows, show_progress
 from wolfhound.core.validate import require
+from wolfhound.core.weights import Cone, Hull
 from wolfhound.data import readers, store
 from wolfhound.data.atoms import check_order, join
 from wolfhound.data.encoding import (
@@ -83,6 +84,13 @@ Names = Annotated[
     str | None,
     option("Names, one per line; else the only column of texts that are no categories.", metavar="FILE"),
 ]
+_of_weights = in_panel("What weights may be")
+IsCone = Annotated[bool, _of_weights("Weights of any sum; else they sum to 1.", "--cone")]
+Price = Annotated[float | None, _of_weights("With --cone: added per unit of weight, a lasso.")]
+Mass = Annotated[float | None, _of_weights("With --cone: most that weights may sum to.")]
+Cap = Annotated[float | None, _of_weights("Most weight of an atom.")]
+AtMost = Annotated[bool, _of_weights("Weights may sum to less than 1.", "--at-most")]
+Ridge = Annotated[float, _of_weights("Half of this times the squares of weights is added.")]
 Rtol = Annotated[float, stopping("Wanted proved gap, relative to the scale of f on random atoms.")]
 Atol = Annotated[float, stopping("Wanted proved gap, absolute; the larger counts.")]
 MaxSteps = Annotated[float, stopping("Stop after so many steps.", show_default=False)]
@@ -107,6 +115,27 @@ Report = Annotated[
     Path | None, file_output("Write a page that shows it all, for a browser: .html.", "--report")
 ]
 Json = Annotated[bool, output("Print one JSON document and nothing else.", "--json")]
+
+
+class WeightOptions(NamedTuple):
+    """What weights may be, as it is given."""
+
+    cone: bool
+    price: float | None
+    mass: float | None
+    cap: float | None
+    at_most: bool
+
+    def make(self) -> Hull | Cone:
+        """Return the set; ValueError for options of the other one."""
+        for name, value in (("--price", self.price), ("--mass", self.mass)):
+            require(self.cone or value is None, name, "given with --cone", value)
+        require(not (self.cone and self.at_most), "--at-most", "given without --cone, see --mass", "both")
+        with name_options(price="--price", mass="--mass", cap="--cap"):
+            if not self.cone:
+                return Hull(1.0 if self.cap is None else self.cap, self.at_most)
+            price = 0.0 if self.price is None else self.price
+            return Cone(price, math.inf if self.cap is None else self.cap, self.mass)
 
 
 def split(texts: Sequence[str]) -> list[str]:

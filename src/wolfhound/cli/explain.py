@@ -47,11 +47,12 @@ class Explanation(NamedTuple):
     target: str
     result: Result
     id: int = 0
+    away: float | None = None  # |x - target|, where more than that is minimised
 
     @property
     def distance(self) -> float:
         """|x - target|."""
-        return math.sqrt(2.0 * max(self.result.value, 0.0))
+        return math.sqrt(2.0 * max(self.result.value, 0.0)) if self.away is None else self.away
 
     def document(self) -> dict[str, object]:
         """Return the target, its distance, and what the result tells, as JSON values."""
@@ -85,6 +86,12 @@ def explain(
     exclude_self: Annotated[bool, option("Explain an atom by the others only.", "--exclude-self")] = False,
     missing: opt.MissingValues = "drop",
     numeric_only: opt.NumericOnly = False,
+    cone: opt.IsCone = False,
+    price: opt.Price = None,
+    mass: opt.Mass = None,
+    cap: opt.Cap = None,
+    at_most: opt.AtMost = False,
+    ridge: opt.Ridge = 0.0,
     rtol: opt.Rtol = 1e-4,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     top: opt.Top = 10,
@@ -121,6 +128,8 @@ def explain(
     wolfhound explain 'part-*.npy' --targets points.csv --summary gaps.csv --save run
 
     wolfhound explain 'part-*.npy' --target 17 --exclude-self --checkpoint run
+
+    wolfhound explain words.npy --names words.txt --target king --exclude-self --cone --price 0.2
     """
     outputs = output.Outputs(out, None, picture, page).check()
     opt.check_file(summary, "--summary", TABLES)
@@ -132,7 +141,10 @@ def explain(
         output.notify(f"{subject}: {text}")
     limit = number(max_seconds, "max_seconds", low=0.0)
     goal: dict[str, Any] = {"rtol": rtol, "max_seconds": limit, "seed": seed}
+    over = opt.WeightOptions(cone, price, mass, cap, at_most).make()
     if targets is not None:
+        plain = repr(over) == "Hull()" and ridge == 0.0
+        require(plain, "--cone, --cap, --at-most and --ridge", "given with `--target`", "`--targets`")
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         goal |= {"skip": skip, "out": save}
         found = explain_file(rows, targets, exclude_self=exclude_self, **goal)
@@ -147,6 +159,7 @@ def explain(
         output.notify(resumed)
     console, done = output.stdout(), []
     live = not (as_json or any(outputs))  # files come first: who reads the lines may leave
+    goal |= {"over": over, "ridge": ridge}
     for explanation in _explain_atoms(rows, wanted, exclude_self, checkpoint=checkpoint, **goal):
         done.append(explanation)
         if live:
@@ -196,7 +209,9 @@ def _explain_atoms(
             progress=True,
             **settings,
         )
-        yield Explanation(rows.names[i] if rows.names else str(i), rows.name_rows(result), i)
+        paid = result.over.startswith("Cone") or "ridge" in result.over
+        away = float(np.linalg.norm(result.x - point)) if paid else None
+        yield Explanation(rows.names[i] if rows.names else str(i), rows.name_rows(result), i, away)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
 

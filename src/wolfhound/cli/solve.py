@@ -90,6 +90,12 @@ def solve(
         _of_method(f"One of {', '.join(StepName)}. Not for fully-corrective.", metavar="NAME"),
     ] = None,
     lazy: Annotated[bool, _of_method("Active atoms first. Not for fully-corrective.", "--lazy")] = False,
+    cone: opt.IsCone = False,
+    price: opt.Price = None,
+    mass: opt.Mass = None,
+    cap: opt.Cap = None,
+    at_most: opt.AtMost = False,
+    ridge: opt.Ridge = 0.0,
     names: opt.Names = None,
     exclude: Annotated[
         list[str] | None, option("Atoms not to use: ids with commas between.", metavar="IDS")
@@ -132,11 +138,14 @@ def solve(
       --target point.npy --checkpoint run
 
     wolfhound solve atoms.npy --objective squared-distance --target point.npy --ray auto
+
+    wolfhound solve columns.npy --objective squared-distance --target b.npy --cone --price 0.1
     """
     outputs = output.Outputs(out, save, picture, page).check("a result", "result")
     resumed = output.check_checkpoint(checkpoint)
     f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
+    over = opt.WeightOptions(cone, price, mass, cap, at_most).make()
     rows, known = opt.read_atoms(atoms, names)
     if resumed:
         output.notify(resumed)
@@ -144,6 +153,8 @@ def solve(
         result = wh.minimize(
             f,
             oracle,
+            over=over,
+            ridge=ridge,
             method=mover,
             rtol=rtol,
             atol=atol,

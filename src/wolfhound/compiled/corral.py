@@ -62,7 +62,7 @@ class Corral:
     Parameters
     ----------
     capacity
-        Largest number of free atoms.
+        Largest number of free atoms; with a ridge, where none depends on others, room grows.
     alpha
         Added to every entry of G, where there is a sum: best near the mean of its diagonal.
     cap
@@ -161,6 +161,7 @@ class Corral:
         kept : (r,)
             Positions in the block of the atoms that were added.
         """
+        self.keep_room(len(labels))
         k, kept = self.size, np.empty(len(labels), np.int64)
         rows = cross[:, :k] + self.alpha
         forward_rows(self._factor, k, rows)
@@ -172,6 +173,18 @@ class Corral:
             *state, rows, np.ascontiguousarray(gram), terms, np.ascontiguousarray(labels), kept
         )
         return kept[:count]
+
+    def keep_room(self, new: int) -> None:
+        """With a ridge any number of atoms may be free: double the room where it is short."""
+        if self.ridge == 0.0 or self.room >= new:
+            return
+        k, more = len(self._labels), max(new, len(self._labels))
+        self._factor = np.pad(self._factor, (0, more))
+        self._lines, self._gone = (
+            np.pad(self._lines, ((0, 0), (0, more))),
+            np.zeros((2, k + more + 2), np.int64),
+        )
+        self._labels = np.pad(self._labels, (0, more))
 
     def _pulled(self, cross: Vector, linear: Vector) -> Vector:
         """Entries of b: c less the pull of the atoms at their cap."""
@@ -208,6 +221,7 @@ class Corral:
     def _admit(
         self, label: int, cross: Vector, square: float, linear: float, gain: float, bound: float, sign: int
     ) -> int:
+        self.keep_room(1)
         state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
         pulled = float(self._pulled(cross[None], np.array([linear]))[0])
         self._lines[ROW, : self.size] = cross[: self.size]
@@ -244,6 +258,7 @@ class Corral:
             model.swap(self._capped, self._capped[:0])
         labels, weights = labels[~full], weights[~full]
         for first in range(0, len(labels), BLOCK):
+            self.keep_room(BLOCK)
             block = labels[first : first + min(BLOCK, self.room)]
             kept = self.append(block, *model.gram(block, self.labels))
             self._lines[WEIGHT, self.size - len(kept) : self.size] = weights[first + kept]
@@ -337,6 +352,7 @@ def corrections(corral: Corral, model: Model) -> Iterator[int]:
         count = 0
         idle = 0 if value < best - 4.0 * UNIT * abs(best) or best == np.inf else idle + 1
         best = min(best, value)
+        corral.keep_room(BLOCK)
         block = 1 if single or idle else min(BLOCK, max(1, corral.size // 4))
         new = candidates[: min(block, corral.room)]
         if len(new) == 0 or idle > PATIENCE:

@@ -248,6 +248,16 @@ class Objective(Protocol):
         """Coordinates that these rows leave outside the domain of f."""
 
 
+class Distance(Objective, Protocol):
+    """f = 1/2 |A x - b|^2 exactly: what a cone without cap, mass or ridge can be proved for."""
+
+    def residual(self, point: Point) -> tuple[Vector, Vector]:
+        """Return b, and some r near b - A x with ``-point.grad`` its pull A'r, but for `grad_error`."""
+
+    def to_origin(self) -> Distance:
+        """Return 1/2 |A x|^2."""
+
+
 class StepSize(Protocol):
     """Chooses s on a line. What it remembers is one number, its estimate."""
 
@@ -293,6 +303,45 @@ INNER = "inner"
 """Kind of a state between two passes: computed, not proved; shown, never the answer of a run."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WeightSet:
+    """What weights w >= 0 may be, and what is paid for them: price sum w + ridge/2 |w|^2 is added to f.
+
+    `weights.Hull` and `weights.Cone` are how a caller says it; None stands for the plain hull.
+
+    Attributes
+    ----------
+    total : float
+        What weights sum to; inf: no sum.
+    at_most : bool
+        Whether they may sum to less.
+    cap : float or (n,)
+        Most weight of an atom, or of each; inf: none.
+    price, ridge : float
+    """
+
+    total: float = 1.0
+    at_most: bool = False
+    cap: float | Vector = math.inf
+    price: float = 0.0
+    ridge: float = 0.0
+
+    @property
+    def capped(self) -> bool:
+        """Whether atoms have caps."""
+        return isinstance(self.cap, np.ndarray) or self.cap < math.inf
+
+    @property
+    def slack(self) -> bool:
+        """Whether a zero atom takes what is left of the sum."""
+        return self.at_most and self.total < math.inf
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing keeps weights from growing but f itself, and a price."""
+        return self.total == math.inf and not self.capped and self.ridge == 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """Where a method begins. Empty ids: the origin.
@@ -309,6 +358,8 @@ class Start:
         Steps, passes and scored atoms of the run that goes on.
     lower, proof, estimate : float, (d,), float
         Its lower bound, where it is to be proved again; what its step rule remembers.
+    over : WeightSet, optional
+        What weights may be; None: the hull.
     """
 
     ids: Ids
@@ -323,6 +374,7 @@ class Start:
     estimate: float | None = None
     lower: float = -math.inf
     proof: Vector | None = None
+    over: WeightSet | None = None
 
 
 class Progress(Protocol):
@@ -375,6 +427,8 @@ class State:
         What the last step was: "start", "forward", "away", "pass", `INNER`, ...
     hit : int
         Atom that the last query answered, -1 if none was asked.
+    mass : float
+        Largest sum of weights that `lower` is proved for; inf but for cones that hold a line.
     """
 
     t: int
@@ -392,6 +446,7 @@ class State:
     pool_ids: Ids | None = None
     estimate: float | None = None
     proof: Vector | None = None
+    mass: float = math.inf
 
     @property
     def value(self) -> float:

@@ -1,7 +1,8 @@
 """What every method does: it begins somewhere in the hull, and asks an oracle where to go.
 
 `Asker` has the sign flip, the certificate and the counters, once. A query maximises and f is
-minimised, so the query is the negative gradient: this is the only place that knows it.
+minimised, so the query is the negative gradient: this is the only place that knows it. Where weights
+are other than those of the plain hull, it knows what is paid for them, too: methods move f alone.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -9,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from wolfhound.core.contracts import (
     INNER,
+    Distance,
     Hits,
     Ids,
     Ints,
@@ -24,9 +27,11 @@ from wolfhound.core.contracts import (
     State,
     Status,
     Vector,
+    WeightSet,
 )
-from wolfhound.core.rounding import TINY, UNIT, gamma, norm
+from wolfhound.core.rounding import SAFE, TINY, UNIT, gamma, length, norm
 from wolfhound.core.validate import require, require_moderate
+from wolfhound.core.weights import Prices, caps_of, fill, least_price, pay, ray_bound, within_mass
 
 POOL = 1300
 """Least number of random atoms that a run begins with, and that give the scale of rtol."""
@@ -97,6 +102,45 @@ def _refuse_crossing(here: Point, there: Point) -> None:
         raise ValueError(tell_contradiction(there.value, here.value + rise, "f there"))
 
 
+def add_paid(over: WeightSet | None, point: Point, weights: Vector) -> Point:
+    """F where f is `point`: with what is paid for weights, and its rounding."""
+    if over is None or (over.price == 0.0 and over.ridge == 0.0):
+        return point
+    added = pay(over, weights)
+    value = point.value + added.value
+    error = SAFE * (point.value_error + added.error + 2.0 * UNIT * abs(value))
+    return replace(point, value=value, value_error=error)
+
+
+class Active(NamedTuple):
+    """The atoms that have weight, with their rows in float64."""
+
+    ids: Ids
+    weights: Vector
+    rows: Vector
+
+
+class Scores(NamedTuple):
+    """Upper bounds of <-grad, s>: of the active atoms, and of all that are left."""
+
+    active: Vector
+    others: float
+    left: int
+    away: float  # how wrong <grad, x> may be
+    blur: float  # how much of a gap rounding may be
+
+
+class Direction(NamedTuple):
+    """A u with <s, A'u> >= least > 0 for all atoms s: the cone has no line."""
+
+    u: Vector
+    least: float
+
+
+FAR = 1e3
+"""Times the weights in hand: the mass that a proof holds for where a cone has a line."""
+
+
 class Asker:
     """Queries along one run; keeps `lower`, `upper` (of the best state), passes, atoms scored, ratio, slack.
 
@@ -112,7 +156,9 @@ class Asker:
         self.upper = math.inf
         self.passes, self.scored = start.passes, start.scored
         self.ratio, self.slack = math.nan, math.inf
-        self._proof = self._again = start.proof
+        self.over, self.mass = start.over, math.inf
+        self.direction: Direction | None = None
+        self._proof = self._again = start.proof if start.over is None else None
         self._hint = start.lower
         self._rounding = 0.0  # the largest slack so far
         self._last: Point | None = None  # of the states
@@ -120,8 +166,17 @@ class Asker:
         self._blur = math.inf
         self._still: Point | None = None  # where f, not convex, was proved to be stationary
 
-    def __call__(self, point: Point, *, k: int = 1, wanted: float | None = None) -> Hits:
-        """Find k atoms of largest gap <-grad, s - x>, or any of gap `wanted`; raise `lower` if proved."""
+    def __call__(
+        self, point: Point, *, k: int = 1, wanted: float | None = None, active: Active | None = None
+    ) -> Hits:
+        """Find k atoms of largest gap <-grad, s - x>, or any of gap `wanted`; raise `lower` if proved.
+
+        Of other sets than the hull `active` is known, and asked apart.
+        """
+        if self.over is not None and active is not None:
+            hits = self.query(-point.grad[None], k=k, exclude=np.union1d(self.exclude, active.ids))
+            self._certify_set(point, hits, active)
+            return hits
         if self._again is not None:
             return self._prove_again(point, k)
         here = -float(point.grad @ point.x)
@@ -154,12 +209,13 @@ class Asker:
             self._certify(each, answer)
         return answer
 
-    def query(self, queries: Vector, *, k: int = 1, thresholds: Vector | None = None) -> Hits:
+    def query(
+        self, queries: Vector, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
         """Ask for atoms without a certificate; counted like any other query."""
-        exclude = None
-        if len(self.exclude):
-            exclude = np.broadcast_to(self.exclude, (len(queries), len(self.exclude)))
-        hits = self.oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)
+        barred = self.exclude if exclude is None else exclude
+        given = np.broadcast_to(barred, (len(queries), len(barred))) if len(barred) else None
+        hits = self.oracle.query(queries, k=k, thresholds=thresholds, exclude=given)
         self.passes += hits.passes
         self.scored += int(hits.scored[0] if len(hits.scored) == 1 else hits.scored.sum())
         self.ratio = math.nan
@@ -190,6 +246,88 @@ class Asker:
         elif gap + rounding <= max(self.goal, 2.0 * self.slack):
             self._still = point
 
+    # ------------------------------------------------ other sets than the hull
+
+    def whole(self, point: Point, weights: Vector) -> Point:
+        """F where f is `point`: with what is paid for weights."""
+        return add_paid(self.over, point, weights)
+
+    def _certify_set(self, point: Point, hits: Hits, active: Active) -> None:
+        """Raise `lower` by the least price over the set, see `core.weights`; by the dual of a free cone."""
+        found = self._bound_scores(point, hits, active)
+        if self.over is None or found is None:
+            return
+        self.slack = 2.0 * (point.value_error + found.blur) + point.sag + 4.0 * UNIT * abs(point.value)
+        proved, mass = -math.inf, math.inf
+        if self.over.free and self.objective.quadratic:
+            proved = self._prove_cone(point, found, self.over.price)
+        if not self.over.free:
+            proved = self._prove_prices(point, found, active, self.over)
+        elif math.isinf(proved):
+            mass = FAR * max(float(active.weights.sum()), 1.0)
+            self.slack += 2.0 * found.blur * mass / max(float(active.weights.sum()), UNIT)
+            proved = self._prove_prices(point, found, active, within_mass(self.over, mass))
+        self._certified, self._rounding = point, max(self._rounding, self.slack)
+        turned = 2.0 * point.turn * (length(point.x) + hits.radius) if point.turn > 0.0 else 0.0
+        self._blur = self.slack + turned
+        proved = proved - 4.0 * UNIT * abs(proved) - TINY
+        if self.objective.convex and proved > self.lower:
+            self.lower, self.mass = proved, mass
+
+    def _bound_scores(self, point: Point, hits: Hits, active: Active) -> Scores | None:
+        """What is proved of <-grad, s>, the error of grad included; None if nothing is."""
+        d, top, blurred = len(point.x), -math.inf, 0.0
+        count = self.oracle.atoms.shape[0] - len(np.union1d(self.exclude, active.ids))
+        if count:
+            blurred = point.grad_error * hits.radius if point.grad_error > 0.0 else 0.0
+            top = float(hits.bounds[0]) + SAFE * blurred
+            if not math.isfinite(top):
+                return None
+        unit = SAFE * (SAFE * gamma(d + 4) * norm(point.grad) + point.grad_error)
+        errors = unit * np.linalg.norm(active.rows, axis=1) + (d + 2) * TINY
+        away = unit * length(point.x) + (d + 2) * TINY
+        blur = away + SAFE * (float(errors.max(initial=0.0)) + blurred) * float(active.weights.sum())
+        return Scores(errors - active.rows @ point.grad, top, count, away, blur)
+
+    def _prove_prices(self, point: Point, found: Scores, active: Active, over: WeightSet) -> float:
+        """f(x) - <grad, x> and the least of all prices over the set."""
+        top, price = found.others, over.price
+        prices = Prices(
+            active=(price - found.active) - 4.0 * UNIT * (price + np.abs(found.active)),
+            caps=caps_of(over, active.ids),
+            others=(price - top) - 4.0 * UNIT * (price + abs(top)) if found.left else math.inf,
+            count=found.left,
+            widest=float(np.max(over.cap)),
+        )
+        least = least_price(over, prices)
+        gap = float(point.grad @ point.x) + found.away - least.value
+        self.slack += 2.0 * least.rounding if math.isfinite(least.rounding) else 0.0
+        if not self.objective.convex and gap + pay(over, active.weights).value <= max(
+            self.goal, 2.0 * self.slack
+        ):
+            self._still = point
+        # What is paid is no part of a half-space that cuts f.
+        cut = gap if over.price > 0.0 or over.ridge > 0.0 else cutgap(max(gap, 0.0), point.excess)
+        return point.value - point.value_error - point.sag - cut
+
+    def _prove_cone(self, point: Point, found: Scores, price: float) -> float:
+        """The dual of a free cone: y = r cut by the price, or r less what a direction takes; -inf if none."""
+        b, r = cast(Distance, self.objective).residual(point)
+        top, known = float(found.active.max(initial=found.others)), self.direction
+        limit, delta, y, size = math.inf, 0.0, r, length(r)
+        if top > 0.0 and price > 0.0:
+            limit = price / top * (1.0 - 4.0 * UNIT)
+            self.slack += SAFE * found.blur / price * length(b) * size
+        elif top > 0.0:
+            if known is None:
+                return -math.inf
+            delta = top / known.least * (1.0 + 4.0 * UNIT)
+            self.slack += SAFE * found.blur / known.least * length(known.u) * (length(b) + size)
+            y, size = r - delta * known.u, size + SAFE * delta * length(known.u)
+        lost = SAFE * gamma(len(b) + 8) * (length(b) * size + 3.0 * size * size) + len(b) * TINY
+        self.slack += 2.0 * lost
+        return ray_bound(float(b @ y) - lost, float(y @ y) + lost, limit)
+
     def blur(self, point: Point) -> float:
         """Proved rounding of f, its gradient and its certificate at a point; inf if that has none."""
         return self._blur if point is self._certified else math.inf
@@ -198,9 +336,9 @@ class Asker:
         """Whether f is not convex, and no atom was proved to promise more than the goal here."""
         return point is self._still
 
-    def _agree(self, point: Point) -> None:
+    def _agree(self, point: Point, upper: float) -> None:
         """Raise if f was found below a tangent or its own lower bound by more than rounding."""
-        self.upper = min(self.upper, point.upper)
+        self.upper = min(self.upper, upper)
         rounding = 8.0 * self._rounding + _TRUSTED * max(abs(self.lower), abs(self.upper))
         if self.lower > self.upper + rounding:
             raise ValueError(tell_contradiction(self.upper, self.lower, "min f"))
@@ -223,14 +361,15 @@ class Asker:
         estimate: float | None = None,
     ) -> State:
         """Snapshot the run; the end of one that has reached a stationary point is set here."""
+        whole = self.whole(point, weights)
         if kind != INNER:  # on the way nothing is proved
-            self._agree(point)
+            self._agree(point, whole.upper)
         if end is None and self.stationary(point):
             end = Status.STATIONARY
         return State(
             t=t,
-            point=point,
-            lower=min(self.lower, self.upper, point.upper),
+            point=whole,
+            lower=min(self.lower, self.upper, whole.upper),
             ids=ids.copy(),
             weights=weights.copy(),
             passes=self.passes,
@@ -243,6 +382,7 @@ class Asker:
             pool_ids=None if pool_ids is None else pool_ids.copy(),
             estimate=estimate,
             proof=self._proof,
+            mass=self.mass,
         )
 
 
@@ -264,6 +404,22 @@ def best_atom(objective: Objective, start: Start) -> Start:
     if not finite.any():
         return _at(start, np.arange(len(start.pool)), np.ones(len(start.pool)))
     return _at(start, np.array([np.argmin(np.where(finite, values, np.inf))]), np.ones(1))
+
+
+def fill_start(objective: Objective, start: Start) -> Start:
+    """Bring a start that was chosen from its pool into its set: what caps take goes to atoms of small f."""
+    over = start.over
+    if over is None:
+        return start
+    values = objective.values(start.pool[:TRIED])
+    order = np.argsort(np.where(np.isnan(values), np.inf, values), kind="stable")
+    order = np.concatenate([order, np.arange(len(order), len(start.pool))])
+    dense = np.zeros(len(start.pool))
+    places = np.argsort(start.pool_ids)
+    dense[places[np.searchsorted(start.pool_ids, start.ids, sorter=places)]] = start.weights
+    weights = fill(over, dense, caps_of(over, start.pool_ids), order)
+    chosen = np.flatnonzero(weights)
+    return replace(start, ids=start.pool_ids[chosen], weights=weights[chosen], rows=start.pool[chosen])
 
 
 def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:

@@ -1,6 +1,7 @@
 """Atoms in hand: the active set, which has the weights, and the pool, where almost all work happens.
 
-Both know ids and rows, no objective and no oracle. Every x of an active set comes with a proved
+`PoolWeights` says what weights of a pool's atoms may be, where that is not the plain hull.
+All know ids and rows, no objective and no oracle. Every x of an active set comes with a proved
 bound on its distance from the exact hull point, so that f(x) can be certified.
 """
 
@@ -13,9 +14,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core.contracts import Ids, Ints, Matrix, Objective, Vector
+from wolfhound.compiled.corral import Corral
+from wolfhound.core.contracts import Ids, Ints, Line, Matrix, Objective, Point, Vector, WeightSet
 from wolfhound.core.rounding import LEAST, TINY, UNIT, gamma
 from wolfhound.core.validate import require, require_moderate
+from wolfhound.core.weights import NOBODY, caps_of, pay, settle
 
 T = TypeVar("T", bound=np.generic)
 
@@ -204,6 +207,13 @@ class ActiveSet:
 # ---------------------------------------------------------------- the pool
 
 
+def mix(weights: Vector, rows: Vector) -> tuple[Vector, Vector]:
+    """(d,) sum of rows by weights, and a bound on its distance from where weights of sum 1 would lead."""
+    # The product loses gamma_k, and the weights sum to 1 only within gamma_k.
+    k = len(weights)
+    return weights @ rows, gamma(2 * k + 5) * (weights @ np.abs(rows)) + (k + 1) * LEAST
+
+
 class AtomPool:
     """Distinct atoms with their ids; a position is an index into both. Rows keep their dtype."""
 
@@ -259,3 +269,76 @@ def lift_rows(objective: Objective, rows: Matrix) -> Vector:
     if lifted is None:
         raise TypeError(f"{objective!r} must have a lift: it is quadratic, or a Newton model is made of it")
     return lifted.astype(np.float64, copy=False)
+
+
+# ---------------------------------------------------------------- weights other than those of the hull
+
+
+class PoolWeights:
+    """What weights of a pool's atoms may be. Where a sum may be less, the zero atom is one of the pool."""
+
+    def __init__(self, over: WeightSet, pool: AtomPool) -> None:
+        self.over, self._pool = over, pool
+
+    @property
+    def caps(self) -> float | Vector:
+        """Caps by position; inf without any."""
+        return caps_of(self.over, self._pool.ids) if self.over.capped else np.inf
+
+    def corral(self, capacity: int, alpha: float) -> Corral:
+        """Return an active set for such weights."""
+        total = None if self.over.total == np.inf else self.over.total
+        return Corral(capacity, alpha, cap=self.caps, ridge=self.over.ridge, total=total)
+
+    def settle(self, positions: Ints, weights: Vector) -> Vector:
+        """Weights of an active set whose sum and caps hold up to rounding."""
+        return settle(self.over, weights, caps_of(self.over, self._pool.ids[positions]))
+
+    def real(self, positions: Ints) -> NDArray[np.bool_]:
+        """(k,) whether atoms are more than the zero atom."""
+        return np.asarray(self._pool.ids[positions] != NOBODY)
+
+    def prices(self, positions: Ints, weights: Vector, scores: Vector) -> Vector:
+        """(k,) derivatives of F by weights, of scores <grad, s>."""
+        return scores + np.where(self.real(positions), self.over.price + self.over.ridge * weights, 0.0)
+
+    def costs(self, positions: Ints) -> Vector:
+        """(k,) prices per unit of weight."""
+        return np.where(self.real(positions), self.over.price, 0.0)
+
+    def ridges(self, positions: Ints) -> Vector:
+        """(k,) what the diagonal of a Gram matrix lacks: the zero atom has no ridge, which a corral adds."""
+        return np.where(self.real(positions), 0.0, -self.over.ridge)
+
+    def pay(self, positions: Ints, weights: Vector) -> float:
+        """What is paid for weights."""
+        return pay(self.over, weights[self.real(positions)]).value
+
+    def common(self, prices: Vector, weights: Vector, free: int) -> float:
+        """The price that those of all free atoms, which come first, should have."""
+        if self.over.total == np.inf:
+            return 0.0
+        held = float(weights[:free].sum())
+        return float(weights[:free] @ prices[:free]) / held if held > 0.0 else float(prices.max(initial=0.0))
+
+
+class PaidLine:
+    """F along a line of f, where weights go from `before` to `after`."""
+
+    def __init__(self, line: Line, over: WeightSet, before: Vector, after: Vector) -> None:
+        self._line, way = line, after - before
+        self.start, self.sq_length = line.start, line.sq_length
+        self._slope = over.price * float(way.sum()) + over.ridge * float(before @ way)
+        self._bend = over.ridge * float(way @ way)
+
+    def value(self, s: float) -> float:
+        """phi(s), but for what is paid at its start."""
+        return self._line.value(s) + s * (self._slope + 0.5 * s * self._bend)
+
+    def slope(self, s: float) -> float:
+        """phi'(s)."""
+        return self._line.slope(s) + self._slope + s * self._bend
+
+    def at(self, s: float) -> Point:
+        """The point of f."""
+        return self._line.at(s)

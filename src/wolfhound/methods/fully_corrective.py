@@ -2,28 +2,43 @@
 
 Column generation. The inner solve moves over a small pool of atoms; a pass over
 all atoms proves the gap and harvests the best of them into the pool. A handful
-of passes suffices. `QuadraticInner` moves where f is quadratic, `newton.NewtonInner` elsewhere.
+of passes suffices. `QuadraticInner` moves where f is quadratic, `newton.NewtonInner` elsewhere,
+`newton_sets.SetNewton` where weights are other than those of the hull, too.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound.compiled.corral import BLOCK, Corral, corrections, most_violated
-from wolfhound.core.contracts import INNER, Hits, Ints, Matrix, Objective, Oracle, Point, Start, State, Vector
+from wolfhound.core.contracts import (
+    INNER,
+    Distance,
+    Hits,
+    Ints,
+    Matrix,
+    Objective,
+    Oracle,
+    Point,
+    Start,
+    State,
+    Vector,
+)
 from wolfhound.core.progress import Cut, report_rows
-from wolfhound.core.rounding import LEAST, UNIT, gamma, is_rounding, norm
+from wolfhound.core.rounding import SAFE, UNIT, is_rounding, norm
 from wolfhound.core.validate import count, number
-from wolfhound.methods.asking import Asker, best_atom, cutgap, noise
-from wolfhound.methods.atom_sets import AtomPool, best_of, lift_rows
+from wolfhound.core.weights import NOBODY, caps_of, fill
+from wolfhound.methods.asking import Active, Asker, Direction, best_atom, cutgap, fill_start, noise
+from wolfhound.methods.atom_sets import AtomPool, PoolWeights, best_of, lift_rows, mix
 from wolfhound.methods.newton import NewtonInner
+from wolfhound.methods.newton_sets import SetNewton
 from wolfhound.oracles.asking import rescore
 
 FLAT = 3
@@ -40,6 +55,12 @@ SHOWN, STATE = 100, 10_000
 
 COVERED = 64
 """Coordinates that one pass covers."""
+
+SPREAD = 0.05
+"""Share of the mean's square that all atoms must have along it, if it is to be a direction of the cone."""
+
+PATIENT = 50
+"""Most passes for such a direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +88,9 @@ class FullyCorrective:
         number(self.effort, "effort", low=0.0, strict=True)
 
     def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
-        """Start at the pool atom with least f, or where the objective says."""
-        return best_atom(objective, start)
+        """Start at the pool atom with least f, or where the objective says; within the caps."""
+        found = best_atom(objective, start)
+        return found if found.over is None else fill_start(objective, found)
 
     def states(
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
@@ -76,43 +98,62 @@ class FullyCorrective:
         """Yield the start, then a state after every inner solve and every pass, and some on the way."""
         n, d = oracle.atoms.shape
         ask = Asker(objective, oracle, start, goal=goal)
-        pool = AtomPool(start.ids, start.rows.astype(oracle.atoms.dtype))
-        pool.add(start.pool_ids, start.pool, np.arange(len(start.pool_ids)))
+        pool, weights = _make_pool(start, oracle.atoms.dtype)
         ask.scored += 0 if start.scored else pool.size
-        positions, weights = np.arange(len(start.ids)), start.weights
-        point = _evaluate(objective, pool, positions, weights)
-        yield ask.state(start.t, point, start.ids, weights, kind="start", pool_ids=pool.ids)
-        inner = _enter(objective, ask, pool, HullPoint(positions, weights, point))
-        show = functools.partial(_state, ask, pool, inner)
+        hand = Hand(objective, ask, pool, None if start.over is None else PoolWeights(start.over, pool))
+        point = hand.evaluate(np.arange(len(weights)), weights)
+        yield hand.state(start.t, point, np.arange(len(weights)), weights, kind="start")
+        if start.over is not None and start.over.free and start.over.price == 0.0:
+            ask.direction = self._find_direction(objective, ask, start, rng)
+        inner = _enter(hand, HullPoint(np.arange(len(weights)), weights, point))
         steps, progress, budget = start.t, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
-            held = HullPoint(inner.positions.copy(), inner.weights / inner.weights.sum(), point)
+            held = HullPoint(inner.positions.copy(), hand.scale(inner.positions, inner.weights), point)
             end, shown = None, 0.0
             try:
                 for joined in inner.improve(stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=budget):
                     steps += joined
                     if inner.work - shown >= SHOWN * (len(inner.weights) * d + STATE):
-                        yield show(steps, inner.point, kind=INNER)
+                        yield hand.show(steps, inner.point, inner, kind=INNER)
                         shown = inner.work
             except Cut as cut:
                 end = cut.status
-            point = _evaluate(objective, pool, inner.positions, inner.weights)
+            point = hand.evaluate(inner.positions, inner.weights)
             if not math.isfinite(point.value):
                 # The inner solve was inside the domain: only rounding is between x and the edge.
-                back = _back(objective, pool, inner, held)
-                yield ask.state(steps, back.point, pool.ids[back.positions], back.weights, kind="corrective")
+                back = _back(hand, inner, held)
+                yield hand.state(steps, back.point, back.positions, back.weights, kind="corrective")
                 return
-            yield show(steps, point, kind="corrective", end=end)
+            yield hand.show(steps, point, inner, kind="corrective", end=end)
             harvest = max(self.harvest, 8 * len(inner.positions))
-            hits = ask(point, k=min(n, max(256, n // 4), harvest))
-            if point.upper - ask.lower > goal:
+            hits = ask(point, k=min(n, max(256, n // 4), harvest), active=hand.active(inner))
+            whole = ask.whole(point, hand.scale(inner.positions, inner.weights)[hand.real(inner.positions)])
+            if whole.upper - ask.lower > goal:
                 found = hits.ids[0] >= 0
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
-            yield show(steps, point, kind="pass", hit=int(hits.ids[0, 0]))
-            flat = progress.flat(point, _left(ask, point, hits))
-            if flat >= FLAT or (flat and is_rounding(point.upper - ask.lower, ask.blur(point))):
+            yield hand.show(steps, point, inner, kind="pass", hit=int(hits.ids[0, 0]))
+            flat = progress.flat(whole, _left(ask, whole, hits))
+            if flat >= FLAT or (flat and is_rounding(whole.upper - ask.lower, ask.blur(point))):
                 return
             self._trim(pool, inner, point)
+
+    def _find_direction(
+        self, objective: Objective, ask: Asker, start: Start, rng: np.random.Generator
+    ) -> Direction | None:
+        """Find u with <s, u> > 0 for all atoms: their mean, or their least point; None: 0 is in the hull."""
+        origin = cast(Distance, objective).to_origin()
+        found = _try_direction(origin, ask, start.pool.astype(np.float64).mean(axis=0), SPREAD)
+        if found is not None:
+            return found
+        first = replace(start, over=None, ids=start.pool_ids[:1], rows=start.pool[:1], weights=np.ones(1))
+        asked = replace(first, passes=0.0, scored=0, t=0, lower=-math.inf, proof=None)
+        known, x = (0.0, 0), asked.rows[0].astype(np.float64)
+        for state in self.states(origin, ask.oracle, asked, goal=0.0, rng=rng):
+            known, x = (state.passes, state.scored), state.point.x
+            if state.kind == "pass" and (state.lower > 0.25 * state.value or state.passes > PATIENT):
+                break
+        ask.passes, ask.scored = ask.passes + known[0], ask.scored + known[1]
+        return _try_direction(origin, ask, x, 0.0)
 
     def _trim(self, pool: AtomPool, inner: Inner, point: Point) -> None:
         """Halve a full pool: keep the active atoms and the best others."""
@@ -124,12 +165,6 @@ class FullyCorrective:
         inner.renumber(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 
 
-def _state(ask: Asker, pool: AtomPool, inner: Inner, steps: int, point: Point, **more: Any) -> State:
-    """As `Asker.state`, at the weights of the inner solve."""
-    weights = inner.weights / inner.weights.sum()
-    return ask.state(steps, point, pool.ids[inner.positions], weights, pool_ids=pool.ids, **more)
-
-
 class HullPoint(NamedTuple):
     """A point of the pool's hull."""
 
@@ -138,21 +173,88 @@ class HullPoint(NamedTuple):
     point: Point
 
 
-def _enter(objective: Objective, ask: Asker, pool: AtomPool, start: HullPoint) -> Inner:
+class Hand:
+    """A run's pool and what its weights may be (`within`; None: the hull): points and states of them."""
+
+    def __init__(self, objective: Objective, ask: Asker, pool: AtomPool, within: PoolWeights | None) -> None:
+        self.objective, self.ask, self.pool, self.within = objective, ask, pool, within
+
+    def scale(self, positions: Ints, weights: Vector) -> Vector:
+        """Weights whose sum holds up to rounding."""
+        return weights / weights.sum() if self.within is None else self.within.settle(positions, weights)
+
+    def real(self, positions: Ints) -> NDArray[np.bool_] | slice:
+        """Which atoms are more than the zero atom."""
+        return slice(None) if self.within is None else self.within.real(positions)
+
+    def evaluate(self, positions: Ints, weights: Vector) -> Point:
+        """f at the point of these weights, with all its rounding."""
+        rows = self.pool.rows[positions].astype(np.float64)
+        return self.objective.at(*mix(self.scale(positions, weights), rows))
+
+    def active(self, inner: Inner) -> Active | None:
+        """The atoms that have weight, where the asker wants to know."""
+        if self.within is None:
+            return None
+        real = self.real(inner.positions)
+        positions, weights = inner.positions[real], self.scale(inner.positions, inner.weights)[real]
+        return Active(self.pool.ids[positions], weights, self.pool.rows[positions].astype(np.float64))
+
+    def show(self, steps: int, point: Point, inner: Inner, **more: Any) -> State:
+        """A state at the weights of the inner solve."""
+        positions = inner.positions
+        return self.state(steps, point, positions, self.scale(positions, inner.weights), **more)
+
+    def state(self, steps: int, point: Point, positions: Ints, weights: Vector, **more: Any) -> State:
+        """As `Asker.state`."""
+        ids, pool_ids = self.pool.ids[positions], self.pool.ids
+        if self.within is not None:
+            ids, weights, pool_ids = ids[ids >= 0], weights[ids >= 0], pool_ids[pool_ids >= 0]
+        return self.ask.state(steps, point, ids, weights, pool_ids=pool_ids, **more)
+
+
+def _make_pool(start: Start, dtype: np.dtype[Any]) -> tuple[AtomPool, Vector]:
+    """The pool of a start, whose atoms come first, and their weights; before all the zero atom, if any."""
+    ids, rows, weights = start.ids, start.rows.astype(dtype), start.weights
+    if start.over is not None and start.over.slack:
+        ids, rows = np.append(NOBODY, ids), np.concatenate([np.zeros((1, rows.shape[1]), dtype), rows])
+        weights = np.append(max(start.over.total - float(weights.sum()), 0.0), weights)
+    pool = AtomPool(ids, rows)
+    pool.add(start.pool_ids, start.pool, np.arange(len(start.pool_ids)))
+    return pool, weights
+
+
+def _try_direction(origin: Distance, ask: Asker, x: Vector, share: float) -> Direction | None:
+    """A direction that all atoms share, by the pull of x: a query proves it."""
+    point = origin.at(x)
+    hits = ask.query(-point.grad[None])
+    least = -float(hits.bounds[0]) - SAFE * point.grad_error * hits.radius
+    if not (least > 0.0 and least >= share * 2.0 * point.value):
+        return None
+    return Direction(-origin.residual(point)[1], least * (1.0 - 4.0 * UNIT))
+
+
+def _enter(hand: Hand, start: HullPoint) -> Inner:
     """Bring the start into the domain of f, and choose how to move."""
-    shares = objective.begin(pool.rows) if _cover(objective, ask, pool) else None
+    objective, pool, within = hand.objective, hand.pool, hand.within
+    shares = objective.begin(pool.rows) if _cover(objective, hand.ask, pool) else None
     if shares is not None:
+        if within is not None:
+            caps = caps_of(within.over, pool.ids)
+            shares = fill(within.over, shares, caps, np.arange(pool.size))
         chosen = np.flatnonzero(shares)
-        better = HullPoint(chosen, shares[chosen], _evaluate(objective, pool, chosen, shares[chosen]))
+        better = HullPoint(chosen, shares[chosen], hand.evaluate(chosen, shares[chosen]))
         start = better if better.point.value < start.point.value else start
     if not math.isfinite(start.point.value):
         raise FloatingPointError(
             "f must be finite at the start. Got inf: no atom that was found is inside the domain of f."
         )
+    first = pool, start.point, start.positions, start.weights
     if objective.quadratic:
-        return QuadraticInner(objective, pool, start.point, start.positions, start.weights)
-    most = ask.oracle.atoms.shape[0]
-    return NewtonInner(objective, pool, start.point, start.positions, start.weights, most=most)
+        return QuadraticInner(objective, *first, within=within)
+    if within is not None:
+        return SetNewton(objective, *first, within=within)
+    return NewtonInner(objective, *first, most=hand.ask.oracle.atoms.shape[0])
 
 
 @dataclass(slots=True)
@@ -179,14 +281,14 @@ def _left(ask: Asker, point: Point, hits: Hits) -> float:
     return max(float(hits.scores[0, 0] + point.grad @ point.x), 0.0)
 
 
-def _back(objective: Objective, pool: AtomPool, inner: Inner, held: HullPoint) -> HullPoint:
+def _back(hand: Hand, inner: Inner, held: HullPoint) -> HullPoint:
     """A little of the way back from the inner solve to a point that was inside the domain."""
-    dense = np.zeros(pool.size)
-    dense[inner.positions] = (1.0 - EDGE) * inner.weights / inner.weights.sum()
-    dense[held.positions] += EDGE * held.weights / held.weights.sum()
+    dense = np.zeros(hand.pool.size)
+    dense[inner.positions] = (1.0 - EDGE) * hand.scale(inner.positions, inner.weights)
+    dense[held.positions] += EDGE * hand.scale(held.positions, held.weights)
     where = np.flatnonzero(dense)
-    weights = dense[where] / dense[where].sum()
-    point = _evaluate(objective, pool, where, weights)
+    weights = hand.scale(where, dense[where])
+    point = hand.evaluate(where, weights)
     return HullPoint(where, weights, point) if math.isfinite(point.value) else held
 
 
@@ -210,17 +312,6 @@ def _cover(objective: Objective, ask: Asker, pool: AtomPool) -> bool:
         asked = np.concatenate([asked, missing])
 
 
-def _evaluate(objective: Objective, pool: AtomPool, positions: Ints, weights: Vector) -> Point:
-    """f at the hull point of these weights, with all its rounding."""
-    rows = pool.rows[positions].astype(np.float64)
-    shares = weights / weights.sum()
-    x = shares @ rows
-    np.abs(rows, out=rows)
-    # The product loses gamma_k, and the shares sum to 1 only within gamma_k.
-    k = len(shares)
-    return objective.at(x, gamma(2 * k + 5) * (shares @ rows) + (k + 1) * LEAST)
-
-
 # ---------------------------------------------------------------- moves where f is quadratic
 
 CLOSE = 256
@@ -236,18 +327,26 @@ SAMPLE = 32
 
 
 class QuadraticInner:
-    """Minimises a quadratic f over the hull of the pool, and keeps factor and weights.
+    """Minimises a quadratic f over the hull of the pool, or other weights, and keeps factor and weights.
 
     The caller, who shares the pool, may add atoms: see `renumber`.
     """
 
     def __init__(
-        self, objective: Objective, pool: AtomPool, point: Point, positions: Ints, weights: Vector
+        self,
+        objective: Objective,
+        pool: AtomPool,
+        point: Point,
+        positions: Ints,
+        weights: Vector,
+        *,
+        within: PoolWeights | None = None,
     ) -> None:
-        self._pool, self._objective = pool, objective
+        self._pool, self._objective, self._within = pool, objective, within
         slope = objective.slope(point)
         sample = pool.rows[:SAMPLE].astype(np.float64)
-        self._centre = lift_rows(objective, sample.mean(0)[None])[0]
+        middle = sample.mean(0) if within is None else 0.0 * point.x  # which a sum of 1 alone allows
+        self._centre = lift_rows(objective, middle[None])[0]
         self._target = lift_rows(objective, point.x[None])[0] - slope - self._centre
         self._const = point.value - 0.5 * float(slope @ slope)
         self._span = float(np.sqrt((pool.rows[:CLOSE].astype(np.float64) ** 2).sum(1).max(initial=0.0)))
@@ -257,7 +356,8 @@ class QuadraticInner:
         self._free = list(range(room - 1, -1, -1))
         self._slot = np.full(pool.size, -1, np.int64)
         lifted = lift_rows(objective, sample) - self._centre
-        self._corral = Corral(room, float((lifted * lifted).sum(1).mean()))
+        alpha = float((lifted * lifted).sum(1).mean())
+        self._corral = Corral(room, alpha) if within is None else within.corral(room, alpha)
         self._new, self._fresh = np.empty(0, np.int64), np.empty((0, width))
         self._close, self._close_rows, self._worn = np.empty(0, np.int64), pool.rows[:0], 0.0
         self._stop, self._tol, self._budget, self.work = -np.inf, 0.0, 0.0, 0.0
@@ -277,7 +377,9 @@ class QuadraticInner:
     @property
     def point(self) -> Point:
         """f as it was priced last, without bounds on its rounding."""
-        weights, slope = self.weights / self.weights.sum(), self._slope
+        weights, slope = self.weights, self._slope
+        if self._within is None:
+            weights = weights / weights.sum()
         x = weights @ self._pool.rows[self.positions].astype(np.float64)
         return Point(x=x, value=0.5 * float(slope @ slope) + self._const, grad=self._objective.pull(slope))
 
@@ -286,6 +388,8 @@ class QuadraticInner:
         self._stop, self._tol, self._budget, self.work = stop, tol, budget, 0.0
         self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1)])
         self._close = self._close[:0]
+        if self._within is not None:
+            self._corral.cap = self._within.caps
         return corrections(self._corral, self)
 
     def renumber(self, where: Ints) -> None:
@@ -299,27 +403,35 @@ class QuadraticInner:
     # ------------------------------------------------------------ Model of a corral
 
     def price(self, corral: Corral) -> tuple[float, Ints]:
-        """Return 1/2 |z - c|^2 and the pool positions that promise most."""
+        """Return 1/2 |z - c|^2, with what is paid, and the pool positions that promise most."""
         report_rows(0)
         held = np.zeros(self._used)
         held[self._slot[corral.labels]] = corral.weights
         self._slope = slope = held @ self._lifted[: self._used] - self._target
         excess, nothing = float(slope @ slope), self._close[:0]
-        value = 0.5 * excess
+        value = 0.5 * excess + self._pay(corral)
         if value + self._const <= self._stop or self.work >= self._budget:
             return value, nothing
         grad = self._objective.pull(slope)
         here = float(slope @ (slope + self._target + self._centre))
         # Both sides of a violation are sums that may cancel.
         noise = 16.0 * UNIT * (norm(grad) * self._span + excess**0.5 * self._far)
+        first, back, most = nothing, nothing, -np.inf
+        if self._within is not None:
+            here, back, most = self._price_held(corral, self._within)
+            noise += 16.0 * UNIT * abs(here)
+            if corral.size == 0 and corral.total is not None:  # that price is the common one
+                first, most = back, -np.inf
         if len(self._close):
             violation = self._violation(self._close, self._close_rows, grad, here)
-            if violation.max() >= self._worn:
-                return value, self._candidates(self._close, violation)
+            if violation.max() >= max(self._worn, most):
+                return value, self._candidates(self._close, violation, first)
         violation = self._violation(None, self._pool.rows, grad, here)
-        best = float(violation.max())
-        if best <= noise or cutgap(best, excess) < self._tol:
+        best = max(float(violation.max()), most)
+        if best <= noise or self._gap(best, excess) < self._tol:
             return value, nothing
+        if most == best:
+            return value, back
         close = best_of(violation, max(CLOSE, corral.size))
         if 2 * len(close) < len(violation):
             self._close, self._close_rows = close, self._pool.rows[close]
@@ -327,16 +439,39 @@ class QuadraticInner:
             violation = violation[close]
         else:
             close = np.arange(len(violation))
-        return value, self._candidates(close, violation)
+        return value, self._candidates(close, violation, first)
+
+    def _pay(self, corral: Corral) -> float:
+        return 0.0 if self._within is None else self._within.pay(corral.labels, corral.weights)
+
+    def _price_held(self, corral: Corral, within: PoolWeights) -> tuple[float, Ints, float]:
+        """The common price of the free atoms; which atom at its cap is dearest, and by how much too dear."""
+        free, labels, weights = corral.size, corral.labels, corral.weights
+        scores = self._lifted[self._slot[labels]] @ self._slope
+        prices = within.prices(labels, weights, scores)
+        here = within.common(prices, weights, free)
+        if not len(corral.capped):
+            return here, labels[:0], -np.inf
+        dearest = int(prices[free:].argmax())
+        return here, corral.capped[dearest][None], float(prices[free + dearest]) - here
+
+    def _gap(self, best: float, excess: float) -> float:
+        """How much f can fall by atoms of the pool that violate by at most this; inf if that is not known."""
+        if self._within is None:
+            return cutgap(best, excess)
+        return 2.0 * best * self._within.over.total
 
     def _violation(self, which: Ints | None, rows: Matrix, grad: Vector, here: float) -> Vector:
         self.work += rows.size
         violation = here - rescore(rows, grad)
+        if self._within is not None and self._within.over.price > 0.0:
+            violation -= self._within.costs(np.arange(len(rows)) if which is None else which)
         violation[(self._slot if which is None else self._slot[which]) >= 0] = -np.inf
         return violation
 
-    def _candidates(self, positions: Ints, violation: Vector) -> Ints:
-        return positions[most_violated(violation, SHARE * violation.max())[:BLOCK]]
+    def _candidates(self, positions: Ints, violation: Vector, first: Ints) -> Ints:
+        found = positions[most_violated(violation, SHARE * violation.max())[:BLOCK]]
+        return np.concatenate([first, found]) if len(first) else found
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new positions."""
@@ -344,10 +479,18 @@ class QuadraticInner:
         self.work += self._fresh.size * (len(held) + self._pool.rows.shape[1])
         self._new = new
         cross = (self._fresh @ self._lifted[: self._used].T)[:, self._slot[held]]
-        return cross, self._fresh @ self._fresh.T, self._fresh @ self._target
+        gram, linear = self._fresh @ self._fresh.T, self._fresh @ self._target
+        if self._within is not None:
+            gram[np.diag_indices(len(new))] += self._within.ridges(new)
+            linear = linear - self._within.costs(new)
+        return cross, gram, linear
 
     def swap(self, joined: Ints, left: Ints) -> None:
         """Keep the lifted rows of the active atoms."""
+        if len(self._free) < len(joined):  # which caps and a ridge allow
+            room = len(self._lifted)
+            self._lifted = np.pad(self._lifted, ((0, room + len(joined)), (0, 0)))
+            self._free = [*range(2 * room + len(joined) - 1, room - 1, -1), *self._free]
         slots = self._free[len(self._free) - len(joined) :][::-1]
         del self._free[len(self._free) - len(joined) :]
         self._used = max(self._used, 1 + max(slots, default=-1))
@@ -357,5 +500,5 @@ class QuadraticInner:
         self._slot[left] = -1
 
 
-Inner: TypeAlias = QuadraticInner | NewtonInner
+Inner: TypeAlias = QuadraticInner | NewtonInner | SetNewton
 """Minimises f over the hull of the pool: `improve` moves, `renumber` hears that positions changed."""

@@ -378,6 +378,14 @@ class LeastSquares(LinearObjective):
         """Ones."""
         return np.ones(len(self._factor.centre))
 
+    def residual(self, point: Point) -> tuple[Vector, Vector]:
+        """b and b - A x."""
+        return self.response, np.asarray(self.response - self._image_of(point)[:-1])
+
+    def to_origin(self) -> LeastSquares:
+        """1/2 |A x|^2."""
+        return LeastSquares(self.design, np.zeros(len(self.response)))
+
     def _losses(self, z: Vector) -> Vector:
         residual = z - self.response
         return np.asarray(0.5 * residual * residual)

@@ -176,3 +176,11 @@ class SquaredDistance(PlainObjective):
     def curvature(self, point: Point) -> Vector:
         """Ones."""
         return np.ones(len(point.x))
+
+    def residual(self, point: Point) -> tuple[Vector, Vector]:
+        """The target, and the way there."""
+        return self.target, -point.grad
+
+    def to_origin(self) -> SquaredDistance:
+        """1/2 |x|^2."""
+        return SquaredDistance(np.zeros(self.dim))

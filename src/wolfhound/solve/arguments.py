@@ -7,6 +7,7 @@ kept; `to_rows` maps them back. `minimize`, `minimize_many`, `herd` and `design`
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, NamedTuple
@@ -15,9 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
-from wolfhound.core.contracts import Atoms, Ids, Vector
+from wolfhound.core.contracts import Atoms, Ids, Method, Objective, Vector, WeightSet
+from wolfhound.core.weights import Cone, Hull, caps_of, fill
 from wolfhound.data.encoding import EncodingPlan, RowAtoms, TableAtoms, encode_source
 from wolfhound.data.tables import find_frame
+from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.solve.result import Result
 
 # ---------------------------------------------------------------- tables
@@ -101,8 +104,42 @@ class WarmStart(NamedTuple):
     t: int
 
 
+def as_weights(
+    over: Any, ridge: Any, table: TableAtoms | None, n: int, exclude: Ids, *, kinds: tuple[Objective, Method]
+) -> WeightSet | None:
+    """Check what weights may be, for such an objective and method; None: the plain hull.
+
+    Caps of a table are those of its rows. Methods that know the hull alone are refused, and cones that
+    nothing bounds.
+    """
+    validate.kind(over, "over", "Hull() or Cone()", Hull, Cone)
+    paid = validate.number(ridge, "ridge", low=0.0)
+    validate.require(paid < math.inf, "ridge", "finite", ridge)
+    if table is not None and isinstance(over.cap, np.ndarray):
+        over = replace(over, cap=table.pick(over.cap, "cap"))
+    found: WeightSet | None = over.bind(n, paid, exclude)
+    if found is None:
+        return None
+    objective, method = kinds
+    only = "FullyCorrective for a cap, a cone, a ridge or `at_most`"
+    validate.require(isinstance(method, FullyCorrective), "method", only, describe_method(method))
+    bounded = not found.free or (objective.quadratic and hasattr(objective, "residual"))
+    rule = "a cone with a cap, a mass or a ridge, but for SquaredDistance and LeastSquares"
+    validate.require(bounded, "over", rule, f"{over!r} for {objective!r}")
+    return found
+
+
+def describe_weights(over: Hull | Cone, ridge: float) -> str:
+    """What weights may be, in a word."""
+    return f"{over!r}, ridge={ridge!r}" if ridge > 0.0 else repr(over)
+
+
 def as_start(
-    start: Result | tuple[ArrayLike, ArrayLike] | None, table: TableAtoms | None, n: int, exclude: Ids
+    start: Result | tuple[ArrayLike, ArrayLike] | None,
+    table: TableAtoms | None,
+    n: int,
+    exclude: Ids,
+    over: WeightSet | None = None,
 ) -> WarmStart | None:
     """Check a warm start."""
     if start is None:
@@ -110,9 +147,20 @@ def as_start(
     given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
     ids = validate.ids(to_places(table, given, "start"), "start ids", n)
     weights = validate.vector(shares, "start weights", size=len(ids))
+    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
+    if over is not None:
+        most = caps_of(over, ids) * (1.0 + 1e-6)
+        good = bool((weights >= 0.0).all() and (weights <= most).all())
+        good = good and bool(weights.sum() <= over.total * (1.0 + 1e-6))
+        full = over.at_most or bool(weights.sum() >= over.total * (1.0 - 1e-6))
+        validate.require(
+            good and full, "start weights", "weights of the set `over`", f"sum {weights.sum():g}"
+        )
+        held = weights > 0.0
+        within = fill(over, weights[held], caps_of(over, ids[held]), np.arange(held.sum()))
+        return WarmStart(ids[held], within, t) if held.any() else None
     good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
     validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
-    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
     return WarmStart(ids, weights / weights.sum(), t)
 
 

@@ -18,16 +18,28 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Method, Objective, Start, State, Status, Vector
+from wolfhound.core.contracts import (
+    Atoms,
+    AtomsLike,
+    Ids,
+    Method,
+    Objective,
+    Start,
+    State,
+    Status,
+    Vector,
+    WeightSet,
+)
 from wolfhound.core.identity import identify, is_known
 from wolfhound.core.validate import LARGEST, require
 from wolfhound.data import store
 from wolfhound.data.atoms import Fingerprint, finite_rows
-from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
-from wolfhound.methods.atom_sets import SCALED, ActiveSet
+from wolfhound.data.codec import FINITE, Array, Codec, Json, Scalar, check_weights
+from wolfhound.methods.asking import add_paid
+from wolfhound.methods.atom_sets import SCALED, ActiveSet, mix
 from wolfhound.solve.driver import Outcome
 from wolfhound.solve.result import CODEC as RESULT
-from wolfhound.solve.result import Result, TraceRow
+from wolfhound.solve.result import Result, TraceRow, sums_to_one
 
 KIND = "checkpoint"
 
@@ -88,7 +100,7 @@ class Checkpoint(Result):
         return replace(
             cold,
             ids=self.active_ids,
-            weights=_scale(self.active_weights),
+            weights=_scale(self.active_weights, cold.over),
             rows=finite_rows(atoms, self.active_ids),
             pool_ids=self.pool_ids,
             pool=finite_rows(atoms, self.pool_ids),
@@ -100,10 +112,15 @@ class Checkpoint(Result):
             proof=self.proof,
         )
 
-    def evaluate(self, objective: Objective, atoms: Atoms) -> State:
+    def evaluate(self, objective: Objective, atoms: Atoms, over: WeightSet | None = None) -> State:
         """Return the best point, evaluated again: no lower bound; StoreError if f is another there."""
-        active = ActiveSet(self.ids, self.weights, finite_rows(atoms, self.ids))
-        point = objective.at(active.x, active.drift)
+        rows = finite_rows(atoms, self.ids)
+        if over is None:
+            active = ActiveSet(self.ids, self.weights, rows)
+            point = objective.at(active.x, active.drift)
+        else:
+            x, drift = mix(self.weights, rows.astype(np.float64))
+            point = add_paid(over, objective.at(x, drift), self.weights)
         away, size = abs(point.upper - self.value), max(abs(point.upper), abs(self.value))
         close = size < math.inf and away <= self.goal + _SAME * size
         if not (close or point.upper == self.value):
@@ -114,7 +131,7 @@ class Checkpoint(Result):
             point=point,
             lower=-math.inf,
             ids=self.ids,
-            weights=_scale(self.weights),
+            weights=_scale(self.weights, over),
             passes=self.passes,
             scored=self.scored,
             ratio=math.nan,
@@ -133,10 +150,10 @@ def _list_fields(result: Result) -> dict[str, Any]:
     return {field.name: getattr(result, field.name) for field in fields(Result)}
 
 
-def _scale(weights: Vector) -> Vector:
-    """Weights of sum 1; those that were scaled before stay as they were, to the bit."""
+def _scale(weights: Vector, over: WeightSet | None) -> Vector:
+    """Weights of sum 1, where that is the set; those that were scaled before stay as they were."""
     total = float(weights.sum())
-    return weights if abs(total - 1.0) <= SCALED else weights / total
+    return weights if over is not None or abs(total - 1.0) <= SCALED else weights / total
 
 
 def _read_settings(value: Any) -> dict[str, str]:
@@ -147,7 +164,8 @@ def _check(found: Checkpoint) -> None:
     RESULT.check(found)
     for ids, weights in ((found.ids, found.weights), (found.active_ids, found.active_weights)):
         require(len(np.unique(ids)) == len(ids) > 0, "ids", "distinct", "repeated ids, or none")
-        check_weights(weights)
+        if sums_to_one(found.over):
+            check_weights(weights)
     require(len(np.unique(found.pool_ids)) == len(found.pool_ids), "pool_ids", "distinct", "repeated ids")
     sizes = found.steps, found.scored, found.passes, found.seconds
     require(all(not size > _MOST for size in sizes), "counters", "moderate", sizes)
@@ -163,7 +181,7 @@ CODEC = Codec(
     {
         **RESULT.fields,
         "active_ids": Array(shape=("active",), dtype=np.int64, low=0, below="n"),
-        "active_weights": Array(shape=("active",), low=0.0, high=1.0 + WEIGHTS),
+        "active_weights": Array(shape=("active",), low=0.0, high=FINITE),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
         "proof": Array(shape=("d",), low=-LARGEST, high=LARGEST, optional=True),
         "estimate": Scalar.NUMBER,
@@ -190,7 +208,7 @@ class CheckpointWriter:
         self, file: str | PathLike[str], objective: Objective, method: Method, options: Mapping[str, Any]
     ) -> None:
         self._given, self._file = file, store.place(file, "checkpoint")
-        self._objective, self._exclude = objective, options["exclude"]
+        self._objective, self._exclude, self._over = objective, options["exclude"], options.get("over")
         self._settings = describe_run(objective, method, options)
         self._start: Callable[[Start], Start] | None = None
         self._best: State | None = None
@@ -207,7 +225,7 @@ class CheckpointWriter:
                 return self
             found = Checkpoint.load(self._file)
         self._compare(found, source)
-        self._best = found.evaluate(self._objective, atoms)
+        self._best = found.evaluate(self._objective, atoms, self._over)
         self._start = functools.partial(found.restart, atoms)
         self._rows, self._passes = list(found.trace), found.passes
         self.steps, self.seconds = found.steps - self._rows[0].t, found.seconds

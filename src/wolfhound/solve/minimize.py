@@ -15,10 +15,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
-from wolfhound.core.contracts import INNER, Atoms, AtomsLike, Ids, Method, Objective, Oracle, Start, State
+from wolfhound.core.contracts import (
+    INNER,
+    Atoms,
+    AtomsLike,
+    Ids,
+    Method,
+    Objective,
+    Oracle,
+    Start,
+    State,
+    WeightSet,
+)
 from wolfhound.core.progress import read_gap, show_progress
 from wolfhound.core.rounding import UNIT, ends_in_rounding, gamma
 from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.weights import Cone, Hull, fill_pool
 from wolfhound.data.atoms import as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.data.encoding import TableAtoms
 from wolfhound.methods.asking import POOL, SAMPLE
@@ -27,8 +39,10 @@ from wolfhound.oracles.scan import Scan, least_memory
 from wolfhound.solve.arguments import (
     as_names,
     as_start,
+    as_weights,
     check_kinds,
     describe_method,
+    describe_weights,
     find_rows,
     hear_rows,
     pick_names,
@@ -40,6 +54,8 @@ from wolfhound.solve.checkpoint import CheckpointWriter
 from wolfhound.solve.driver import Limits, Outcome, drive
 from wolfhound.solve.result import Result, Trace
 
+HULL = Hull()
+
 _SAME = 64.0 * UNIT
 """Relative difference of atoms that are one point but for rounding."""
 
@@ -48,6 +64,8 @@ def minimize(
     objective: Objective,
     atoms: Oracle | AtomsLike,
     *,
+    over: Hull | Cone = HULL,
+    ridge: float = 0.0,
     method: Method | None = None,
     rtol: float = 1e-6,
     atol: float = 0.0,
@@ -63,7 +81,7 @@ def minimize(
     progress: bool | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Result:
-    """Minimise a smooth f over the convex hull of the atoms, with a proved gap.
+    """Minimise a smooth f over the convex hull of the atoms, or their cone, with a proved gap.
 
     Parameters
     ----------
@@ -72,12 +90,18 @@ def minimize(
     atoms : oracle, atoms, (n, d) array, table, path, or a list of paths
         Anything but an oracle is searched by `Scan`. A frame becomes atoms as `encode` has it; rows
         with missing values are left out, and ids are those of the frame.
+    over : Hull or Cone
+        What weights may be: `Hull()` of sum 1, with caps or a sum of at most 1; `Cone()` of any sum, with a
+        price, caps or a largest sum. A cone with none of these is for `SquaredDistance` and `LeastSquares`;
+        other f need a cap, a mass or a ridge.
+    ridge
+        ``ridge / 2 * |weights|^2`` is added to f.
     method
-        `FullyCorrective()` by default.
+        `FullyCorrective()` by default, and the only one for other weights than those of `Hull()`.
     rtol, atol
         The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
         the larger of the Frank-Wolfe gap at a cold start over a random pool, and
-        median minus minimum of f over some of its atoms.
+        median minus minimum of f over some of its atoms; over a cone, f(0) less the floor of f.
     max_steps, max_passes, max_seconds
         Limits; the best point so far is returned with its status.
     max_memory
@@ -106,8 +130,8 @@ def minimize(
     Returns
     -------
     Result
-        With ``lower <= min f <= value``, rounding included. Only rows that were
-        read are checked for nan.
+        With ``lower <= min F <= value``, rounding included, where F is f with price and ridge. Only rows
+        that were read are checked for nan.
 
     Examples
     --------
@@ -117,6 +141,11 @@ def minimize(
     >>> result = minimize(SquaredDistance([1.0, 0.2, 0.0]), np.eye(3))
     >>> result.x.round(6)
     array([0.9, 0.1, 0. ])
+
+    Where no weight is above 0.6:
+
+    >>> minimize(SquaredDistance([1.0, 0.2, 0.0]), np.eye(3), over=Hull(cap=0.6)).x.round(6)
+    array([0.6, 0.3, 0.1])
     """
     began = time.perf_counter()
     table = find_rows(atoms)  # its rows that are kept are the atoms; ids of the result are rows of it
@@ -131,18 +160,26 @@ def minimize(
     names = as_names(names if table is None else table.pick(names, "names"), n)
     exclude = to_places(table, [] if exclude is None else exclude, "exclude", strict=False)
     banned = validate.ids(exclude, "exclude", n)
-    warm, rng = as_start(start, table, n, banned), validate.rng(seed)
+    weights = as_weights(over, ridge, table, n, banned, kinds=(objective, method))
+    warm, rng = as_start(start, table, n, banned, weights), validate.rng(seed)
     # Before the run: afterwards the atoms may no longer be readable.
     source, writer = fingerprint(oracle.atoms if table is None else table), None
     if checkpoint is not None:
-        options = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned), "start": warm, "seed": rng}
+        options = {
+            "rtol": rtol,
+            "atol": atol,
+            "exclude": np.unique(banned),
+            "start": warm,
+            "seed": rng,
+            "over": weights,
+        }
         writer = CheckpointWriter(checkpoint, objective, method, options).open(oracle.atoms, source)
         if writer.ended is not None:
             return replace(writer.ended, names=pick_names(names, writer.ended.ids))
         limits = limits.after(writer.steps)
 
     with one_blas_thread():
-        starts = [method.begin(objective, _draw_pool(objective, oracle.atoms, banned, rng), rng)]
+        starts = [method.begin(objective, _draw_pool(objective, oracle.atoms, banned, rng, weights), rng)]
         if warm is not None:
             rows = finite_rows(oracle.atoms, warm.ids)
             starts.insert(0, replace(starts[0], rows=rows, **warm._asdict()))
@@ -153,7 +190,7 @@ def minimize(
     states = _try_starts(method, objective, oracle, starts, goal=goal, stake=stake, rng=rng)
 
     known = {"fingerprint": source, "objective": repr(objective), "method": describe_method(method)}
-    finish = partial(_finish, table, names, known | {"goal": goal})
+    finish = partial(_finish, table, names, known | {"goal": goal, "over": describe_weights(over, ridge)})
     keep: dict[str, Any] = {}
     if writer is not None:
         keep = {"spent": writer.seconds, "keep": partial(writer.write_due, finish)}
@@ -163,16 +200,22 @@ def minimize(
     return finish(run) if writer is None else writer.end(finish, run)
 
 
-def _draw_pool(objective: Objective, atoms: Atoms, exclude: Ids, rng: np.random.Generator) -> Start:
+def _draw_pool(
+    objective: Objective, atoms: Atoms, exclude: Ids, rng: np.random.Generator, over: WeightSet | None
+) -> Start:
     """Draw the random atoms that a run begins with; ids, because files may be ordered."""
     n, d = atoms.shape
     # An interior target needs 4d random atoms around it; a Newton model starts well from fewer.
     size = max(POOL, 4 * d if objective.quadratic else 0) + len(exclude)
     drawn = draw_some(n, size, rng) if size < n else np.arange(n)
+    if over is not None:
+        drawn = fill_pool(over, drawn, n, exclude)
     ids = rng.permutation(drawn[~np.isin(drawn, exclude)] if len(exclude) else drawn)
     validate.require(len(ids) > 0, "exclude", "fewer than all atoms", f"{len(exclude)} of {n}")
     rows = finite_rows(atoms, ids)
-    return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
+    return Start(
+        ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude, over=over
+    )
 
 
 def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
@@ -181,6 +224,10 @@ def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
     Of the cold start, so that a warm one changes neither goal nor success; it takes no pass. Values tell how
     much f varies, slopes where these do not: at the edge of a domain slopes know no bounds.
     """
+    if start.over is not None and start.over.total != 1.0 and objective.floor > -math.inf:
+        origin = objective.at(np.zeros(start.pool.shape[1])).value - objective.floor
+        if math.isfinite(origin):
+            return origin, origin
     low, high = start.pool.min(axis=0).astype(np.float64), start.pool.max(axis=0).astype(np.float64)
     top = np.maximum(-low, high)
     cold = objective.at(start.weights @ start.rows.astype(np.float64))
@@ -251,6 +298,7 @@ def _finish(
         scored=last.scored,
         seconds=run.seconds,
         trace=Trace.of(run.rows),
+        mass=last.mass,
         names=pick_names(names, best.ids),
         **known,
     )

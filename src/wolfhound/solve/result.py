@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +15,9 @@ from numpy.typing import NDArray
 
 from wolfhound.core.contracts import AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.core.text import cost_text, finite_text, seconds_text
-from wolfhound.core.validate import count, require
+from wolfhound.core.validate import count, number, require
 from wolfhound.data.atoms import Fingerprint
-from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, Scalar
+from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, Json, Scalar
 from wolfhound.data.tables import import_pandas
 from wolfhound.show import plot
 from wolfhound.show.markup import (
@@ -198,8 +199,10 @@ class Result(RunResult):
         Names of the active atoms, in the order of `ids`.
     fingerprint : Fingerprint
         Of the atoms; `load` compares it.
-    objective, method : str
-        What was minimised, and how.
+    objective, method, over : str
+        What was minimised, how, and what weights may be.
+    mass : float
+        The largest sum of weights that `lower` is proved for: inf, but for a cone that holds a line.
     """
 
     x: Vector
@@ -218,6 +221,8 @@ class Result(RunResult):
     fingerprint: Fingerprint = ()
     objective: str = ""
     method: str = ""
+    over: str = "Hull()"
+    mass: float = math.inf
 
     def __post_init__(self) -> None:
         """Sort the active atoms."""
@@ -293,6 +298,17 @@ class Result(RunResult):
         """Of a function of the user's nothing can be proved: it says so itself."""
         return "trusted" if TRUSTED in self.objective else "proved"
 
+    def _tell_set(self) -> tuple[Field, ...]:
+        """What weights may be, where that is not the plain hull, and how far the proof goes."""
+        if self.over == "Hull()":
+            return ()
+        far = (
+            ""
+            if math.isinf(self.mass)
+            else f"; it holds a line: proved for weights of sum <= {self.mass:.3g}"
+        )
+        return (Field("over", f"{self.over}{far}", pick(self, "over", "mass")),)
+
     def summary(self) -> Summary:
         """Return value, proof, cost and the largest weights."""
         top = ", ".join(f"{name or f'#{i}'} {weight:.3f}" for i, name, weight in self.top(_SHOWN))
@@ -308,6 +324,7 @@ class Result(RunResult):
             Field("cost", f"{cost}, {self.steps:,} steps", spent, ("time", seconds_text(self.seconds))),
             Field("support", f"{k} atoms: {top}{more}", pick(self, "support"), ("atoms with weight", k)),
             Field("of", f"{self.objective} by {self.method}", pick(self, "objective", "method")),
+            *self._tell_set(),
         )
         atoms = list_weights(
             "The atoms of largest weight",
@@ -321,7 +338,7 @@ class Result(RunResult):
             f"Result({self.status.name}: {ended})",
             fields,
             (atoms,),
-            title="Minimum over a hull",
+            title="Minimum over a cone" if self.over.startswith("Cone") else "Minimum over a hull",
             status=self.status.name,
             success=self.success,
             message=self.message,
@@ -396,9 +413,24 @@ def picture_trace(
     return [*band, *closing]
 
 
+def sums_to_one(over: str) -> bool:
+    """Whether a set that a result tells is one of weights of sum 1."""
+    return over.startswith("Hull") and "at_most" not in over
+
+
+def _write_mass(mass: float) -> float | None:
+    """None for inf, which JSON has not."""
+    return None if math.isinf(mass) else mass
+
+
+def _read_mass(stated: Any) -> float:
+    return math.inf if stated is None else number(stated, "mass", low=0.0)
+
+
 def _check(result: Result) -> None:
     require(len(np.unique(result.ids)) == result.support, "ids", "distinct", "repeated ids")
-    require(float(result.weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", result.weights.sum())
+    cone = result.over.startswith("Cone")
+    require(cone or float(result.weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", result.weights.sum())
     require(result.lower <= result.value, "lower", f"<= {result.value}", result.lower)
 
 
@@ -408,13 +440,15 @@ CODEC = Codec(
     {
         "x": Array(shape=("d",), low=-FINITE, high=FINITE),
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
-        "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+        "weights": Array(shape=("k",), low=0.0, high=FINITE),
         **dict.fromkeys(("value", "lower", "goal"), Scalar.NUMBER),
         **dict.fromkeys(("passes", "seconds"), Scalar.COST),
         **dict.fromkeys(("steps", "scored"), Scalar.COUNT),
         "status": Scalar.STATUS,
         "names": Scalar.TEXTS,
         **dict.fromkeys(("objective", "method"), Scalar.TEXT),
+        "over": Json(str, lambda text: "Hull()" if text is None else str(text), optional=True),
+        "mass": Json(_write_mass, _read_mass, optional=True),
         "trace": TRACE,
     },
     _check,
