@@ -77,8 +77,8 @@ format: $(STAMP)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: $(STAMP)  ## measure every claim at full size, one after the other
-	@failed=0; for claim in benchmarks/claim_*.py; do \
+bench: $(STAMP)  ## measure every claim at full size, one after the other, what is most out of date first
+	@failed=0; for claim in $$($(BIN)/python tools/stale_claims.py --order || ls benchmarks/claim_*.py); do \
 	  echo "== $$claim"; $(BIN)/python $$claim || failed=1; done; exit $$failed
 
 # The theme advertises its successor at every start unless it is told not to.

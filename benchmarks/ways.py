@@ -5,21 +5,23 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import problems
 import runs
 from problems import Problem
-from reference import Distance, Matrix
+from reference import Distance, Matrix, Vector
 from rig import interleave
 
 import wolfhound
-from wolfhound.core.contracts import Method, State
+from wolfhound.core.contracts import Method, Point, State
 from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
+from wolfhound.solve.result import Result
 
 SHARE = 0.8
 """c of Algorithm 2, the default of `SublinearFrankWolfe`."""
@@ -27,71 +29,99 @@ MIXED = 64
 """Atoms whose mean is an interior target."""
 FIRST = 10_000
 """Atoms of the smallest set: interior targets are means of some of them, so inside every hull."""
+EPS = (1e-2, 1e-3)
+"""Wanted f - min f, in units of the problem's scale."""
 _SEED = 7
 _MOST_STEPS, _MOST_SECONDS = 5000, 60.0
 _ENOUGH = 1.0
 """Seconds of one way and target after which it is not timed again."""
 
-SCAN, CODES = "Alg. 1, Scan", "Alg. 1, Int8Scan"
-HASHES, CLUSTERS = "Alg. 2, LshIndex", "Alg. 2, ClusterIndex"
-RANDOM, FEW = "Alg. 2, RandomSubset 1 %", "Alg. 2, RandomSubset 1,000"
+CODES = "Alg. 1, Int8Scan"
+TOGETHER = "Alg. 2, LshIndex, memory and sample"
+MEMORY = "Alg. 2, memory and sample"
+ALONE = "Alg. 2, LshIndex alone"
+SIZES = {"100": 100, "200": 200, "1,000": 1000, "n/20": None}
+SAMPLES = tuple(f"Alg. 2, random {size}" for size in SIZES)
 DEFAULT = "minimize, its default"
-EXACT, SAMPLES = (SCAN, CODES), (RANDOM, FEW)
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How the oracle is made, whether that is work, and the method for a share c; None: the default."""
-
-    make: Callable[[Matrix], Any]
-    built: bool
-    method: Callable[[float], Method | None]
-
-
-def _alg1(share: float) -> Method:
-    return wolfhound.FrankWolfe(wolfhound.Vanilla(), wolfhound.OpenLoop(2.0))
-
-
-def _alg2(share: float) -> Method:
-    # From the same start as the others: the best atom of the pool.
-    return SublinearFrankWolfe(ratio=share, mixed=0)
-
-
-WAYS: Mapping[str, Way] = {
-    SCAN: Way(wolfhound.Scan, False, _alg1),
-    CODES: Way(wolfhound.Int8Scan.build, True, _alg1),
-    # With proof: a "none" is confirmed by a pass over the codes that the index has anyway.
-    HASHES: Way(functools.partial(wolfhound.LshIndex.build, proof=True), True, _alg2),
-    CLUSTERS: Way(functools.partial(wolfhound.ClusterIndex.build, proof=True), True, _alg2),
-    RANDOM: Way(wolfhound.RandomSubset, False, _alg2),
-    FEW: Way(functools.partial(wolfhound.RandomSubset, size=1000), False, _alg2),
-    DEFAULT: Way(lambda atoms: atoms, False, lambda share: None),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An oracle over some atoms, and the seconds that it took to build."""
+    """An oracle over some atoms, who makes its passes, and the seconds that both took to build."""
 
     oracle: Any
+    exact: Any
     build: float
-
-    @property
-    def megabytes(self) -> float:
-        """Memory beside the atoms; 0 where nothing is built."""
-        return float(self.oracle.nbytes) / 2**20 if self.build else 0.0
+    megabytes: float
 
 
-def build_tools(atoms: Matrix) -> dict[str, Tool]:
-    """Make the oracles of all ways."""
-    return {name: build_tool(way, atoms) for name, way in WAYS.items()}
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the oracle is made (None: it is the exact one), and the method for a share c and an exact oracle.
+
+    No method: that of `minimize`, on the atoms.
+    """
+
+    make: Callable[[Matrix], Any] | None
+    method: Callable[[float, Any], Method] | None
 
 
-def build_tool(way: Way, atoms: Matrix) -> Tool:
-    """Make the oracle of a way."""
-    begin = time.perf_counter()
-    oracle = way.make(atoms)
-    return Tool(oracle, time.perf_counter() - begin if way.built else 0.0)
+def _alg1(share: float, exact: Any) -> Method:
+    return wolfhound.FrankWolfe(wolfhound.Vanilla(), wolfhound.OpenLoop(2.0))
+
+
+def _together(share: float, exact: Any) -> Method:
+    # From the same start as the others: the best atom of the pool.
+    return SublinearFrankWolfe(ratio=share, mixed=0, exact=exact)
+
+
+def _alone(share: float, exact: Any) -> Method:
+    return SublinearFrankWolfe(ratio=share, mixed=0, exact=exact, cache=0, sample=0)
+
+
+def _sample(size: int | None) -> Callable[[Matrix], Any]:
+    return lambda atoms: wolfhound.RandomSubset(atoms, size=size or max(1, len(atoms) // 20))
+
+
+# With proof: passes are made over the codes that the index has anyway.
+_hashes = functools.partial(wolfhound.LshIndex.build, proof=True)
+
+WAYS: Mapping[str, Way] = {
+    CODES: Way(None, _alg1),
+    TOGETHER: Way(_hashes, _together),
+    MEMORY: Way(_sample(500), _together),
+    ALONE: Way(_hashes, _alone),
+    **{name: Way(_sample(size), _alone) for name, size in zip(SAMPLES, SIZES.values(), strict=True)},
+    DEFAULT: Way(lambda atoms: atoms, None),
+}
+
+
+def build_tools(atoms: Matrix, *, repeats: int = 1) -> dict[str, Tool]:
+    """Make the oracles of all ways; an index with proof makes its own passes, all others ask the codes.
+
+    A build is timed as often as given; its seconds are the median.
+    """
+    exact, exact_s = _build(wolfhound.Int8Scan.build, atoms, repeats)
+    index, index_s = _build(_hashes, atoms, repeats)
+    tools = {}
+    for name, way in WAYS.items():
+        if way.make is _hashes:
+            tools[name] = Tool(index, index, index_s, index.nbytes / 2**20)
+        elif way.method is None:
+            tools[name] = Tool(atoms, None, 0.0, 0.0)
+        else:
+            oracle = exact if way.make is None else way.make(atoms)
+            tools[name] = Tool(oracle, exact, exact_s, exact.nbytes / 2**20)
+    return tools
+
+
+def _build(make: Callable[[Matrix], Any], atoms: Matrix, repeats: int) -> tuple[Any, float]:
+    took = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        made = make(atoms)
+        took.append(time.perf_counter() - begin)
+    return made, statistics.median(took)
 
 
 def compile_kernels(atoms: Matrix) -> None:
@@ -99,10 +129,9 @@ def compile_kernels(atoms: Matrix) -> None:
     few = np.ascontiguousarray(atoms[:2000])
     tools = build_tools(few)
     for share in (0.0, 1.0):
-        problem = problems.distance("warm", few, share=share)
-        task = Task(problem, least=0.0, goal=0.05 * problem.scale)
+        task = Task(problems.distance("warm", few, share=share), least=0.0)
         for name, tool in tools.items():
-            solve(name, tool.oracle, task, most=50)
+            solve(name, tool, task, most=50)
 
 
 # ---------------------------------------------------------------- problems
@@ -110,14 +139,17 @@ def compile_kernels(atoms: Matrix) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A problem, a lower bound that is nearly min f, and the wanted f - min f."""
+    """A problem, and a lower bound that is nearly min f."""
 
     problem: Problem
     least: float
-    goal: float
+
+    def error(self, value: float) -> float:
+        """f - min f in units of the problem's scale."""
+        return (value - self.least) / self.problem.scale
 
 
-def interior_tasks(atoms: Matrix, many: int, eps: float, *, name: str) -> list[Task]:
+def interior_tasks(atoms: Matrix, many: int, *, name: str) -> list[Task]:
     """Targets inside the hull: means of random atoms among the first; the same for nested atoms."""
     rng, first = np.random.default_rng(_SEED), atoms[:FIRST]
     tasks = []
@@ -128,59 +160,88 @@ def interior_tasks(atoms: Matrix, many: int, eps: float, *, name: str) -> list[T
         scale = problems.scale_of(loss, first)
         objective = functools.partial(wolfhound.SquaredDistance, target)
         problem = Problem(name=name, atoms=atoms, loss=loss, objective=objective, scale=scale)
-        tasks.append(Task(problem, least=0.0, goal=eps * scale))
+        tasks.append(Task(problem, least=0.0))
     return tasks
 
 
-def boundary_tasks(atoms: Matrix, many: int, eps: float, *, name: str) -> list[Task]:
+def boundary_tasks(atoms: Matrix, many: int, *, name: str) -> list[Task]:
     """Targets outside the hull, in random directions."""
     tasks = []
     for seed in range(1, many + 1):
         problem = problems.distance(name, atoms, share=1.0, seed=seed)
-        least = runs.solve(problem, 1e-5 * problem.scale).lower
-        tasks.append(Task(problem, least=least, goal=eps * problem.scale))
+        tasks.append(Task(problem, least=runs.solve(problem, 1e-6 * problem.scale).lower))
     return tasks
 
 
 # ---------------------------------------------------------------- runs
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended; its error is f - min f in units of the problem's scale."""
+class Mark(NamedTuple):
+    """What a run had cost when it reached an eps."""
 
-    steps: int
+    steps: float
     passes: float
-    scored: int
-    error: float
-    reached: bool
+    scored: float
+    seconds: float
 
 
-def solve(name: str, oracle: Any, task: Task, *, share: float = SHARE, most: int = _MOST_STEPS) -> Ending:
-    """Run one way until f - min f <= goal; `minimize` as it is proves this, the others are told."""
-    method = WAYS[name].method(share)
-    wanted = task.least + task.goal
+NEVER = Mark(math.inf, math.inf, math.inf, math.inf)
+
+
+def solve(name: str, tool: Tool, task: Task, *, share: float = SHARE, most: int = _MOST_STEPS) -> list[Mark]:
+    """Run one way until f - min f <= each eps; `minimize` as it is proves this, the others are told."""
+    method = WAYS[name].method
+    if method is None:
+        return [_prove(task, tool.oracle, eps) for eps in EPS]
+    marks: list[Mark] = []
+    begin = time.perf_counter()
 
     def follow(state: State) -> bool:
-        return state.point.value <= wanted
+        while len(marks) < len(EPS) and task.error(state.point.value) <= EPS[len(marks)]:
+            marks.append(Mark(state.t, state.passes, state.scored, time.perf_counter() - begin))
+        return len(marks) == len(EPS)
 
-    told: dict[str, Any] = {} if method is None else {"method": method, "callback": follow}
-    result = wolfhound.minimize(
+    run(tool, task, method(share, tool.exact), follow, most=most)
+    return marks + [NEVER] * (len(EPS) - len(marks))
+
+
+def run(
+    tool: Tool, task: Task, method: Method, callback: Callable[[State], bool], *, most: int = _MOST_STEPS
+) -> Result:
+    """Run a method on the oracle of a tool until it is told to stop."""
+    return wolfhound.minimize(
         task.problem.objective(),
-        oracle,
+        tool.oracle,
+        method=method,
         rtol=0.0,
-        atol=task.goal,
+        atol=1e-9 * task.problem.scale,
         max_steps=most,
         max_seconds=_MOST_SECONDS,
-        **told,
+        callback=callback,
     )
-    return Ending(
-        steps=result.steps,
-        passes=result.passes,
-        scored=result.scored,
-        error=(result.value - task.least) / task.problem.scale,
-        reached=result.value <= wanted * (1.0 + 1e-9),
-    )
+
+
+def _prove(task: Task, atoms: Matrix, eps: float) -> Mark:
+    begin = time.perf_counter()
+    result = wolfhound.minimize(task.problem.objective(), atoms, rtol=0.0, atol=eps * task.problem.scale)
+    return Mark(result.steps, result.passes, result.scored, time.perf_counter() - begin)
+
+
+def measure_shares(name: str, tool: Tool, task: Task, *, every: int = 3) -> Vector:
+    """Shares of the best gap that the steps of a run to the last eps had, every so many; by passes apart."""
+    method, shares, before = WAYS[name].method, list[float](), list[Point]()
+
+    def follow(state: State) -> bool:
+        if before and state.hit >= 0 and state.t % every == 0:
+            query, here = -before[0].grad, -float(before[0].grad @ before[0].x)
+            best = float(tool.exact.query(query[None]).scores[0, 0])
+            shares.append((float(task.problem.atoms[state.hit] @ query) - here) / (best - here))
+        before[:] = [state.point]
+        return task.error(state.point.value) <= EPS[-1]
+
+    assert method is not None
+    run(tool, task, method(SHARE, tool.exact), follow)
+    return np.array(shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +252,8 @@ class Cost:
     ----------
     build, seconds : float
         To build the oracle, once; to solve a problem, inf if some was not solved.
+    steps, passes, scored : float
+        Iterations, passes, and atoms scored in all.
     """
 
     build: float
@@ -198,7 +261,6 @@ class Cost:
     steps: float
     passes: float
     scored: float
-    error: float
 
     def total(self, many: int) -> float:
         """Seconds of so many problems over the same atoms, with the build."""
@@ -206,31 +268,24 @@ class Cost:
 
 
 def time_ways(
-    tools: Mapping[str, Tool], tasks: Sequence[Task], *, repeats: int, share: float = SHARE
-) -> dict[str, Cost]:
-    """Solve all problems by all ways, in turn."""
-    clocks: dict[str, list[float]] = {name: [] for name in tools}
-    ends: dict[str, list[Ending]] = {name: [] for name in tools}
+    tools: Mapping[str, Tool], tasks: Sequence[Task], *, repeats: int
+) -> dict[float, dict[str, Cost]]:
+    """Solve all problems by all ways, in turn: costs by eps and way."""
+    ends: dict[str, list[list[list[Mark]]]] = {name: [] for name in tools}  # by problem, repeat, eps
     for task in tasks:
-        calls = {
-            name: functools.partial(solve, name, tool.oracle, task, share=share)
-            for name, tool in tools.items()
-        }
+        calls = {name: functools.partial(solve, name, tool, task) for name, tool in tools.items()}
         for name, timed in interleave(calls, repeats=repeats, budget=_ENOUGH).items():
-            clocks[name].append(timed.median if timed.last.reached else math.inf)
-            ends[name].append(timed.last)
-    return {name: _cost(tools[name].build, clocks[name], ends[name]) for name in tools}
+            ends[name].append(timed.answers)
+    return {
+        eps: {name: _cost(tools[name].build, ends[name], at) for name in tools} for at, eps in enumerate(EPS)
+    }
 
 
-def _cost(build: float, clocks: Sequence[float], ends: Sequence[Ending]) -> Cost:
-    return Cost(
-        build=build,
-        seconds=float(np.mean(clocks)),
-        steps=float(np.mean([end.steps for end in ends])),
-        passes=float(np.mean([end.passes for end in ends])),
-        scored=float(np.mean([end.scored / max(1, end.steps) for end in ends])),
-        error=max(end.error for end in ends),
-    )
+def _cost(build: float, ends: Sequence[Sequence[Sequence[Mark]]], at: int) -> Cost:
+    marks = [answers[-1][at] for answers in ends]
+    clocks = [statistics.median(marks[at].seconds for marks in answers) for answers in ends]
+    steps, passes, scored, _ = np.mean(marks, axis=0).tolist()
+    return Cost(build=build, seconds=float(np.mean(clocks)), steps=steps, passes=passes, scored=scored)
 
 
 def pays_from(mine: tuple[float, float], others: Sequence[tuple[float, float]]) -> float:

@@ -236,10 +236,10 @@ def test_a_build_pays_from_the_first_use_that_is_ahead(
 
 def test_interior_targets_are_the_same_for_nested_atoms_and_inside_all_hulls() -> None:
     ways, atoms = module("ways"), module("data").gaussian(12_000, 4)
-    small, large = (ways.interior_tasks(atoms[:n], 3, 1e-3, name="") for n in (10_000, 12_000))
+    small, large = (ways.interior_tasks(atoms[:n], 3, name="") for n in (10_000, 12_000))
     for a, b in zip(small, large, strict=True):
         np.testing.assert_array_equal(a.problem.loss.target, b.problem.loss.target)
-        assert a.goal == b.goal
+        assert a.problem.scale == b.problem.scale
     assert len({task.problem.loss.target.tobytes() for task in small}) == 3
 
 
@@ -284,6 +284,17 @@ def test_cells_of_tables_are_rounded() -> None:
     assert tables.draw(["a", "b"], [[1, None]]) == "| a | b |\n| --- | --- |\n| 1 | - |"
 
 
+def test_the_verdict_is_the_median_over_sets_of_what_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, ratios = doc_tables(), (1.0, 3.0, None)
+    row = {"table": "verdict", "kind": "interior", "eps": 1e-3, "way": "Alg. 2"}
+    keys = ("iterations_over_exact", "atoms_over_exact", "seconds_over_exact")
+    rows = [row | dict.fromkeys(keys, ratio) for ratio in ratios]
+    monkeypatch.setattr(tables, "read_rows", lambda claim, **cells: rows * (cells.get("kind") == "interior"))
+    assert tables.verdict().splitlines()[-1] == "| interior | 0.001 | Alg. 2 | 3 | 3 | 3 |"
+    monkeypatch.setattr(tables, "read_rows", lambda claim, **cells: [])
+    assert tables.verdict() == tables.sets() == tables.growth() == tables.theorem() == tables.MISSING
+
+
 def test_what_never_pays_says_so() -> None:
     pays = doc_tables().pays
     assert pays({"k": None}, "k", "Alg. 2, LshIndex") == "never"
@@ -304,6 +315,20 @@ def test_synthetic_atoms_are_centred_and_repeatable() -> None:
         np.testing.assert_array_equal(x, make(500, 7))
 
 
+def test_sets_that_nothing_was_tuned_to_are_what_their_names_say() -> None:
+    data = module("data")
+    for make in (data.topics, data.recommender, data.tails, data.one_hot):
+        x = make(600, 24)
+        assert (x.shape, x.dtype) == ((600, 24), np.float32)
+        np.testing.assert_array_equal(x, make(600, 24))
+    for make in (data.topics, data.recommender):
+        np.testing.assert_allclose(np.linalg.norm(make(600, 24), axis=1), 1.0, rtol=1e-5)
+    lengths = np.linalg.norm(data.tails(600, 24), axis=1)
+    assert lengths.max() > 3.0 * np.median(lengths)
+    table = data.one_hot(600, 24)
+    assert [len(np.unique(column)) for column in table[:, :16].T] == [2] * 16
+
+
 def test_real_atoms_are_scaled_and_shuffled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WOLFHOUND_DATA", str(tmp_path))
     raw = (5.0 + np.arange(60).reshape(20, 3)).astype(np.float32)
@@ -319,7 +344,9 @@ def test_a_missing_client_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RuntimeError, match="glove100 is built with npm, not found"):
         module("data").load("glove100")
-    with pytest.raises(ValueError, match="`name` must be one of glove100, fashion_mnist, flights, spectra"):
+    with pytest.raises(
+        ValueError, match="`name` must be one of glove100, fashion_mnist, flights, glosses, spectra"
+    ):
         module("data").load("mnist")
     assert list(tmp_path.iterdir()) == []
 

@@ -63,7 +63,14 @@ def root(tmp_path: Path) -> Path:
 def measure(root: Path, claim: str, extra: str = "") -> None:
     results = root / "benchmarks" / "results"
     results.mkdir(exist_ok=True)
-    known = {"claim": claim, "commit": git(root, "rev-parse", "HEAD") + extra, "date": "2026-01-02T03:04:05"}
+    commit = git(root, "rev-parse", "HEAD") + extra
+    known = {
+        "claim": claim,
+        "commit": commit,
+        "date": "2026-01-02T03:04:05",
+        "statement": "",
+        "seconds": 90.0,
+    }
     (results / f"{claim}.json").write_text(json.dumps(known))
 
 
@@ -135,6 +142,28 @@ def test_all_claims_are_printed(
     assert herd.endswith("2026-01-02  up to date")
     assert scan.endswith("1 file has changed since: src/wolfhound/core.py")
     assert last == "1 of 2 claims are older than their code."
+
+
+def test_what_is_most_out_of_date_is_measured_first(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without results, then restated, then by changed lines; and how long it took."""
+    (root / "benchmarks/claim_fresh.py").write_text("")
+    (root / "src/wolfhound/core.py").write_text("x = 1\n" * 50)
+    monkeypatch.setattr(sys, "argv", ["stale_claims.py", "--order", str(root)])
+
+    def order() -> list[str]:
+        assert stale_claims.main() == 0
+        out, said = capsys.readouterr()
+        assert said == "All 2 claims took 3 minutes the last time.\n"
+        return [Path(line).stem for line in out.splitlines()]
+
+    assert order() == ["claim_fresh", "claim_scan", "claim_herd"]
+    script = root / "benchmarks/claim_herd.py"
+    script.write_text(f'"""Claim: other."""\n{script.read_text()}')
+    assert order() == ["claim_fresh", "claim_herd", "claim_scan"]
+    herd, _ = stale_claims.find_ages(root)
+    assert herd.flag.startswith("the claim states something else by now; 1 file has changed since")
 
 
 def test_the_page_says_what_is_old() -> None:

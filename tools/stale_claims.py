@@ -1,5 +1,9 @@
 """Claims whose results are older than the code that they measure: ``python tools/stale_claims.py [folder]``.
 
+With ``--order`` it prints the scripts instead, in the order in which they are to be measured: those without
+results, those that state something else by now, then those whose code has changed most; and how long all of
+them took the last time.
+
 A result names the commit that was measured. What a claim measures are the files that its script
 imports, and those that they import in turn, read from their text: the package, the helpers of
 `benchmarks` and of `tests`. An import that is never reached counts, one that is made by a name in a
@@ -42,6 +46,12 @@ class Age(NamedTuple):
         Whether this clone has the commit.
     changed
         Files that differ, those with the most lines first.
+    lines
+        How many lines of these came or went.
+    restated
+        Whether the claim states something else by now.
+    seconds
+        What measuring took.
     """
 
     claim: str
@@ -50,6 +60,9 @@ class Age(NamedTuple):
     dirty: bool
     known: bool
     changed: tuple[str, ...]
+    lines: int
+    restated: bool
+    seconds: float
 
     @property
     def flag(self) -> str:
@@ -57,6 +70,8 @@ class Age(NamedTuple):
         parts = [f"measured with changes that no commit has, on top of {self.commit[:7]}"] * self.dirty
         if not self.known:
             parts.append(f"commit {self.commit[:7]} is not in this clone")
+        if self.restated:
+            parts.append("the claim states something else by now")
         if self.changed:
             more = ", ..." if len(self.changed) > SHOWN else ""
             files = "file has" if len(self.changed) == 1 else "files have"
@@ -152,7 +167,7 @@ def find_ages(root: Path) -> list[Age]:
 def _find_age(root: Path, path: Path) -> Age:
     result = json.loads(path.read_text())
     commit, _, dirty = result["commit"].partition(" ")
-    known, changed = True, list[str]()
+    known, changed, sizes = True, list[str](), dict[str, str]()
     script = root / "benchmarks" / f"{result['claim']}.py"
     sources = {str(file.relative_to(root)) for file in find_sources(script, root)}
     try:
@@ -161,7 +176,29 @@ def _find_age(root: Path, path: Path) -> Age:
         changed = sorted(sources & set(sizes), key=lambda name: (-_add(sizes[name]), name))
     except HistoryError:
         known = False
-    return Age(result["claim"], commit, result["date"][:10], bool(dirty), known, tuple(changed))
+    return Age(
+        claim=result["claim"],
+        commit=commit,
+        date=result["date"][:10],
+        dirty=bool(dirty),
+        known=known,
+        changed=tuple(changed),
+        lines=sum(_add(sizes[name]) for name in changed),
+        restated=result["statement"].strip() != _read_statement(script),
+        seconds=float(result["seconds"]),
+    )
+
+
+def _read_statement(script: Path) -> str:
+    """What a claim says it shows: the docstring of its script."""
+    return (ast.get_docstring(ast.parse(script.read_text()), clean=False) or "").strip()
+
+
+def order_scripts(root: Path, ages: list[Age]) -> list[Path]:
+    """Scripts of all claims, the first to be measured first."""
+    known = {age.claim: (True, not age.restated, -age.lines) for age in ages}
+    scripts = sorted((root / "benchmarks").glob("claim_*.py"))
+    return sorted(scripts, key=lambda script: known.get(script.stem, (False, False, 0)))
 
 
 def _add(size: str) -> int:
@@ -183,11 +220,18 @@ def _git(root: Path, *arguments: str) -> str:
 
 def main() -> int:
     """Print every claim that has results, with what became of its code; 1 if that cannot be known."""
+    ordered, given = "--order" in sys.argv, [argument for argument in sys.argv[1:] if argument != "--order"]
+    root = Path(given[0]) if given else ROOT
     try:
-        ages = find_ages(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+        ages = find_ages(root)
     except HistoryError as error:
-        print(error)
+        print(error, file=sys.stderr if ordered else sys.stdout)
         return 1
+    if ordered:
+        minutes = sum(age.seconds for age in ages) / 60.0
+        print(f"All {len(ages)} claims took {minutes:.0f} minutes the last time.", file=sys.stderr)
+        print(*order_scripts(root, ages), sep="\n")
+        return 0
     for age in ages:
         print(f"{age.claim:<22} {age.commit[:7]} {age.date}  {age.flag or 'up to date'}")
     print(f"{sum(bool(age.flag) for age in ages)} of {len(ages)} claims are older than their code.")

@@ -9,17 +9,19 @@ nothing is written, and the exit code says whether something would be.
 from __future__ import annotations
 
 import argparse
+import itertools
+import math
 import re
+import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from job_tables import JOBS
 from paper_tables import PAPER
-from table_cells import ROOT, Row, draw, read_check, read_rows, show
+from table_cells import ROOT, Row, draw, read_rows, show
 
 REGION = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PROMISE, POLICY = "claim_promise", "claim_policy_tabular"
@@ -54,19 +56,85 @@ def pays(row: Row, key: str, way: str) -> str | float | None:
 # ---------------------------------------------------------------- tables
 
 
-def solves() -> str:
-    """Algorithms 1 and 2 in seconds."""
-    heads = ["atoms and targets", "way", "build, s", "MiB", "iterations", "ms per iteration"]
-    heads += ["s per problem", "with the build", "beats Alg. 1 from, problems", "beats random samples from"]
-    return draw(heads, [_solve(row) for row in read_rows(PROMISE, table="solve")])
+MISSING = "*`benchmarks/claim_promise.py` has not been measured since it was written anew.*"
+ATOMS = "atoms / exact"
 
 
-def _solve(row: Row) -> list[Any]:
-    random = row["pays_from_problems_against_random"]
-    beats = "-" if "Random" in row["way"] else ("never" if random is None else round(random))
-    keys = ("build_s", "megabytes", "iterations", "ms_per_iteration", "seconds", "with_build_s")
-    cells = [row[key] for key in keys]
-    return [row["data"], row["way"], *cells, pays(row, "pays_from_problems", row["way"]), beats]
+def _draw_rows(table: str, columns: Mapping[str, str]) -> str:
+    """Rows of claim_promise under headings, or that there are none yet."""
+    rows = read_rows(PROMISE, table=table)
+    return (
+        draw(list(columns), [[row.get(key) for key in columns.values()] for row in rows]) if rows else MISSING
+    )
+
+
+def verdict() -> str:
+    """Medians over all sets, inside and at the boundary: iterations and atoms over exact, and seconds."""
+    lines = []
+    for kind, eps in itertools.product(("interior", "boundary"), ("0.01", "0.001")):
+        rows = [row for row in read_rows(PROMISE, table="verdict", kind=kind) if f"{row['eps']:g}" == eps]
+        for way in dict.fromkeys(row["way"] for row in rows):
+            mine = [row for row in rows if row["way"] == way]
+            cells = (_median(mine, f"{key}_over_exact") for key in ("iterations", "atoms", "seconds"))
+            lines.append([kind, eps, way, *cells])
+    heads = ["targets", "eps", "way", "iterations / exact", ATOMS, "seconds / exact"]
+    return f"Medians over all sets.\n\n{draw(heads, lines)}" if lines else MISSING
+
+
+def _median(rows: Sequence[Row], key: str) -> float | None:
+    """The median of what was reached; None if on most sets nothing was."""
+    values = sorted(math.inf if row[key] is None else row[key] for row in rows)
+    middle = statistics.median(values)
+    return middle if math.isfinite(middle) else None
+
+
+def sets() -> str:
+    """Every way on every set, to the smallest eps."""
+    rows = [row for row in read_rows(PROMISE, table="verdict") if row["eps"] < 5e-3]
+    heads = [
+        "atoms",
+        "n",
+        "targets",
+        "way",
+        "iterations / exact",
+        ATOMS,
+        "passes",
+        "build, s",
+        "s per problem",
+    ]
+    keys = [
+        "data",
+        "n",
+        "kind",
+        "way",
+        "iterations_over_exact",
+        "atoms_over_exact",
+        "passes",
+        "build_s",
+        "seconds",
+    ]
+    lines = [[*(row[key] for key in keys), pays(row, "pays_from_problems", row["way"])] for row in rows]
+    return draw([*heads, "ahead of exact from, problems"], lines) if rows else MISSING
+
+
+def shares() -> str:
+    """Shares of the best gap along runs."""
+    columns = {"atoms": "data", "way": "way", "mean": "mean", "tenth percentile": "tenth_percentile"}
+    return _draw_rows("share", columns)
+
+
+def theorem() -> str:
+    """Runs with a fixed tau."""
+    columns = {
+        "atoms": "n",
+        "c": "c",
+        "tau": "tau",
+        "delta": "delta",
+        "queries": "queries",
+        "failures": "failures",
+    }
+    columns |= {"steps": "steps", "allowed": "steps_allowed", "atoms per query": "atoms_per_query"}
+    return _draw_rows("theorem", columns | {"log_n of these": "exponent", "rho of the theorem": "rho"})
 
 
 def herding() -> str:
@@ -90,17 +158,16 @@ def herding() -> str:
 
 
 def growth() -> str:
-    """Seconds to the same eps against n, and exponents."""
-    some = [row for row in read_rows(PROMISE) if row.get("table") in ("growth", "solve")]
-    some = [row for row in some if row["data"].startswith("gaussian") and row["data"].endswith("interior")]
-    sizes = sorted({row["n"] for row in some})
-    seconds = {(row["way"], row["n"]): row["seconds"] for row in some}
-    lines = []
-    for row in read_rows(PROMISE, table="exponents"):
-        mine = [seconds[row["way"], n] for n in sizes]
-        lines.append([row["way"], *mine, row["exponent"], row["with_build"]])
-    heads = ["way", *(f"n = {n:,}" for n in sizes), "exponent of n", "with the build"]
-    return draw(heads, lines)
+    """Exponents of n."""
+    columns = {
+        "atoms": "data",
+        "way": "way",
+        "atoms per iteration": "atoms_per_iteration",
+        "atoms in all": "atoms",
+    }
+    rows = [row for row in read_rows(PROMISE, table="exponents") if "atoms" in row]
+    columns |= {"seconds": "seconds"}
+    return draw(list(columns), [[row[key] for key in columns.values()] for row in rows]) if rows else MISSING
 
 
 def policies() -> str:
@@ -131,28 +198,6 @@ def steps_of_policies() -> str:
     unbuilt = {"preprocessing_s": None, "megabytes": None}
     rows = [row | (unbuilt if row["oracle"] == "Scan" else {}) for row in read_rows(POLICY, table="policies")]
     return draw(heads, [[row[key] for key in keys] for row in rows])
-
-
-def four() -> str:
-    """The paper's four columns, exact and sublinear, for its three problems."""
-    heads = ["problem", "algorithm", "preprocessing, s", "space, MiB", "iterations", "ms per iteration"]
-    lines: list[list[Any]] = []
-    keys = ("build_s", "megabytes", "iterations", "ms_per_iteration")
-    for kind in ("interior", "boundary"):
-        for row in read_rows(PROMISE, table="solve", data=f"gaussian 1e6 x 128 {kind}"):
-            if row["way"] in ("Alg. 1, Int8Scan", "Alg. 2, LshIndex"):
-                lines.append([f"Frank-Wolfe, {kind}", row["way"], *(row[key] for key in keys)])
-    keys = ("build_s", "megabytes", "picks_to_eps", "ms_per_pick")
-    for row in read_rows(PROMISE, table="herding", data="gaussian 1e6 x 128, identity"):
-        if row["way"] in ("Alg. 3, Int8Scan", "Alg. 4, LshIndex"):
-            lines.append(["herding", row["way"], *(row[key] for key in keys)])
-    keys = ("build_s", "megabytes", "steps", "ms_per_step")
-    runs = read_rows(POLICY, table="whole runs", actions="glove100", model="smooth")
-    faster = min((row for row in runs if row["oracle"] in EXACT), key=lambda row: float(row["total_s"]))
-    for row in runs:
-        if row["oracle"] in (faster["oracle"], "LshIndex"):
-            lines.append(["policies, smooth", f"Alg. 5, {row['oracle']}", *(row[key] for key in keys)])
-    return f"{draw(heads, lines)}\n\nFrom `benchmarks/{PROMISE}.py` and `benchmarks/{POLICY}.py`."
 
 
 def rivals() -> str:
@@ -188,82 +233,27 @@ def adaptive() -> str:
     return draw([key.replace("_", " ") for key in keys], [[row[key] for key in keys] for row in rows])
 
 
-def summary() -> str:
-    """What is true, in numbers."""
-    name = "gaussian 1e6 x 128"
-    solve = {row["way"]: row for row in read_rows(PROMISE, table="solve", data=f"{name} interior")}
-    picks = {row["way"]: row for row in read_rows(PROMISE, table="herding", data=f"{name}, identity")}
-    slopes = {row["way"]: row["exponent"] for row in read_rows(PROMISE, table="exponents")}
-    hashed = solve["Alg. 2, LshIndex"]
-    edge = read_rows(PROMISE, table="solve", data=f"{name} boundary", way="Alg. 2, LshIndex")[0]
-    cells = {
-        "slope": slopes["Alg. 2, LshIndex"],
-        "exact_slope": slopes["Alg. 1, Int8Scan"],
-        "build": hashed["build_s"],
-        "hashed": hashed["seconds"],
-        "coded": solve["Alg. 1, Int8Scan"]["seconds"],
-        "first": pays(hashed, "pays_from_problems", ""),
-        "picks": picks["Alg. 4, LshIndex"]["with_build_s"],
-        "exact_picks": picks["Alg. 3, Int8Scan"]["with_build_s"],
-        "share": read_check(PROMISE, "picks by LshIndex / by Int8Scan"),
-        "few": solve["Alg. 2, RandomSubset 1,000"]["seconds"],
-        "rival": _from_problem(hashed),
-        "edge": _from_problem(edge),
-        "default": solve["minimize, its default"]["seconds"],
-    }
-    return SUMMARY.format(**{key: show(cell) for key, cell in cells.items()})
-
-
-def _from_problem(row: Row) -> str:
-    """From which problem on a way is ahead of random samples."""
-    least = pays(row, "pays_from_problems_against_random", "")
-    return "at no number of problems" if least == "never" else f"from problem {show(least)} on"
-
-
-SUMMARY = """\
-- **Sublinear it is.** To the same eps inside the hull, the seconds of Algorithm 2 on `LshIndex` grow like
-  n^{slope} from 1e4 to 4e6 atoms, those of Algorithm 1 on `Int8Scan`, the fastest exact oracle, like
-  n^{exact_slope}.
-- **It pays with its build included, where problems share their atoms.** At 1e6 x 128 a problem takes
-  {hashed} s by Algorithm 2 on `LshIndex`, after a build of {build} s, and {coded} s by Algorithm 1 on
-  `Int8Scan`: hashing is ahead from problem {first} on. 1,000 picks of herding take {picks} s with the
-  build, and {exact_picks} s by exact passes with theirs: {share} of the time
-  (`benchmarks/claim_promise.py`).
-- **Inside the hull random samples do it too.** The best of 1,000 fresh random atoms per step needs no build
-  and {few} s per problem. Hashing is ahead of random samples {rival} inside the hull, and {edge} at its
-  boundary, where samples must be confirmed by passes again and again (`benchmarks/claim_promise.py`).
-- **Another method needs neither.** `minimize` with its default takes {default} s for the same problem
-  (`benchmarks/claim_promise.py`). Its
-  method is not one of the paper's; it is the reason why theirs are not the default."""
-
-
 def plots() -> str:
-    """The plots that claim_promise has drawn, with their captions."""
-    return PLOTS
+    """The plot that claim_promise has drawn, with its caption."""
+    return PLOTS if (ROOT / "docs" / "images" / "promise-atoms.svg").exists() else MISSING
 
 
 PLOTS = """\
-![Seconds to the same eps against n, one problem without the build and ten with it](images/promise-n.svg)
+![Atoms scored to the same eps against n, inside the hull and at its boundary](images/promise-atoms.svg)
 
-*Total time against n, Gaussian atoms in 128 dimensions, targets inside the hull
-(`benchmarks/claim_promise.py`).*
-
-![Seconds against c, by hashing, clusters and random samples](images/promise-c.svg)
-
-*Total time against c at 1e6 x 128: the budget of an index, and the size of a random sample, are such that the
-mean gap ratio is c, and steps are 2/(ct+2). Left inside the hull, right at its boundary
-(`benchmarks/claim_promise.py`).*"""
+*Atoms scored in all against n, normal atoms in 128 dimensions (`benchmarks/claim_promise.py`).*"""
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
     **PAPER,
     **JOBS,
-    "promise-summary": summary,
+    "promise-verdict": verdict,
+    "promise-sets": sets,
     "promise-plots": plots,
-    "promise-four": four,
-    "promise-solve": solves,
-    "promise-herding": herding,
+    "promise-shares": shares,
     "promise-growth": growth,
+    "promise-theorem": theorem,
+    "promise-herding": herding,
     "policy-whole": policies,
     "policy-steps": steps_of_policies,
     "lsh": rivals,

@@ -86,7 +86,7 @@ ORACLES = {
     "Tiered, cache of 1": OracleLine(lambda atoms: Tiered(EveryOther(atoms), cache=1)),
     "Tiered, cache of 5": OracleLine(lambda atoms: Tiered(EveryOther(atoms), cache=5)),
     "Tiered": OracleLine(lambda atoms: Tiered(EveryOther(atoms))),
-    "Tiered over exact": OracleLine(lambda atoms: Tiered(Scan(atoms), cache=0), exact=True),
+    "Tiered over exact": OracleLine(lambda atoms: Tiered(Scan(atoms), cache=0, sample=0), exact=True),
     "Audited always": OracleLine(lambda atoms: Audited(EveryOther(atoms), every=1)),
     "Audited twice": OracleLine(lambda atoms: Audited(EveryOther(atoms), every=2)),
     "Audited subset": OracleLine(lambda atoms: Audited(RandomSubset(atoms, size=5), every=2)),

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from wolfhound.objectives.linear import LeastSquares, Logistic
 from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.oracles.asking import check_question, offer
 from wolfhound.oracles.scan import Scan
+from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
 
 ANY = 1e-12
 """A tau so small that every answer is good enough."""
@@ -104,6 +106,11 @@ def follow(
 
 def degraded(case: Case, c: float, ratios: list[float]) -> Callable[[Follower], Oracle]:
     return lambda follower: Degraded(Scan(case.rows), c, follower.here, ratios)
+
+
+def alone(**options: Any) -> SublinearFrankWolfe:
+    """The method without anything beside its oracle, whose answers are then those of the run."""
+    return SublinearFrankWolfe(cache=0, sample=0, **options)
 
 
 def always(oracle: Oracle) -> Callable[[Follower], Oracle]:

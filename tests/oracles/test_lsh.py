@@ -243,7 +243,7 @@ def test_budgets_grow_down_the_ladder() -> None:
 
 
 @given(seed=st.integers(0, 1000), quantile=st.floats(0.1, 1.0))
-def test_thresholds_take_the_place_of_tau(seed: int, quantile: float) -> None:
+def test_without_tau_a_threshold_is_sought_in_a_quarter_of_the_atoms(seed: int, quantile: float) -> None:
     queries = np.random.default_rng(seed).standard_normal((5, 12))
     thresholds = quantile * best_scores(queries, ROWS)
     index = INDEX.with_budget(30)
@@ -251,6 +251,19 @@ def test_thresholds_take_the_place_of_tau(seed: int, quantile: float) -> None:
     good = hits.scores[:, 0] >= thresholds
     assert (hits.scored[~good] >= 0.25 * len(ROWS)).all()  # not given up before
     assert (hits.scores >= index.query(queries).scores).all()
+
+
+def test_a_promise_says_how_far_is_looked_for_a_threshold() -> None:
+    """As far as without one, where nothing reaches it; an index for a higher tau looks less far."""
+    queries, most = np.random.default_rng(1).standard_normal((40, ROWS.shape[1])), []
+    for tau in (0.4, 0.9):
+        index = LshIndex.build(ROWS, ratio=1.0, tau=tau, budget=1)
+        hopeless = index.query(queries, thresholds=np.full(40, np.inf))
+        most.append(hopeless.scored.mean())
+        planted = index.query(queries)
+        assert (planted.scored <= hopeless.scored).all()
+        assert (planted.scores <= hopeless.scores).all()
+    assert most[1] < 0.5 * most[0]
 
 
 def test_tuned_budgets_are_enough_and_no_more() -> None:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import check_hits, check_oracle, check_proof, true_scores
 from tests.oracles.degraded import EveryOther, Scripted
-from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle
+from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle, Vector
 from wolfhound.data.atoms import ConcatAtoms, FileAtoms, as_atoms
 from wolfhound.oracles.asking import check_question, offer
+from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 from wolfhound.oracles.wrappers import Audited, Tiered
@@ -32,6 +33,17 @@ def nothing(rows: Matrix) -> Scripted:
         return offer(as_atoms(rows), question, none, scored=np.zeros(len(queries), np.int64))
 
     return Scripted(rows, answer)
+
+
+class Narrow(EveryOther):
+    """As `EveryOther`, with `most` answers at most: so that a cache holds what a test says."""
+
+    most = 1
+
+    def query(
+        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
+    ) -> Hits:
+        return super().query(queries, k=min(k, self.most), thresholds=thresholds, exclude=exclude)
 
 
 # ---------------------------------------------------------------- conformance
@@ -114,8 +126,8 @@ def test_the_index_sees_what_is_left() -> None:
     """The first query is served by the cache, the others go on together."""
     rows = np.diag([5.0, 1.0, 1.0, 1.0])
     index = EveryOther(rows)
-    tiered = Tiered(index, cache=2)
-    tiered.query(rows[:1], thresholds=np.array([1.0]))
+    tiered = Tiered(index, cache=1)
+    tiered.query(rows[[0, 0, 0]], thresholds=np.full(3, 25.0))
     index.calls.clear()
     queries, thresholds, exclude = rows[[0, 2, 1]], np.array([5.0, 0.5, 0.5]), np.array([[3], [3], [-1]])
     hits = tiered.query(queries, thresholds=thresholds, exclude=exclude)
@@ -129,7 +141,7 @@ def test_the_index_sees_what_is_left() -> None:
     np.testing.assert_array_equal(hits.scored, [1, 1 + 2, 1 + 2 + 4])
     assert hits.passes == 1.0
     assert math.isclose(hits.radius, 5.0)
-    assert tiered.counts == {"cache": 1, "index": 2, "exact": 1}
+    assert tiered.counts == {"cache": 1, "index": 4, "exact": 1}
 
 
 @pytest.mark.parametrize(
@@ -167,8 +179,8 @@ def spread(n: int) -> Matrix:
 
 def test_the_cache_answers_with_what_was_returned() -> None:
     rows = spread(50)
-    tiered = Tiered(nothing(rows), cache=1)  # too small to harvest
-    tiered.query(rows[7:8])
+    tiered = Tiered(nothing(rows), cache=1, sample=0)  # too small to harvest
+    tiered.query(rows[7:8], thresholds=np.array([1.0]))
     hits = tiered.query(rows[7:8], thresholds=np.array([1.0]))
     assert hits.ids[0, 0] == 7
     assert (hits.bounds[0], hits.passes, hits.scored[0]) == (np.inf, 0.0, 1)
@@ -178,7 +190,7 @@ def test_the_cache_answers_with_what_was_returned() -> None:
 
 def test_the_atom_that_was_returned_longest_ago_goes_first() -> None:
     rows = spread(50)
-    tiered = Tiered(EveryOther(rows), cache=3)
+    tiered = Tiered(Narrow(rows), cache=3, sample=0)
     above = np.array([1.0 - 1e-12])
 
     def question(atom: int) -> dict[str, int]:
@@ -197,8 +209,8 @@ def test_the_atom_that_was_returned_longest_ago_goes_first() -> None:
 
 def test_a_pass_fills_half_of_the_cache_with_its_best() -> None:
     rows = spread(50)
-    tiered = Tiered(nothing(rows), cache=8)
-    tiered.query(rows[20:21])
+    tiered = Tiered(nothing(rows), cache=8, sample=0)
+    tiered.query(rows[20:21], thresholds=np.array([1.0 - 1e-12]))
     neighbours = [int(i) for i in np.argsort(-(rows @ rows[20]), kind="stable")[:4]]
     for atom in neighbours:
         hits = tiered.query(rows[atom : atom + 1], thresholds=np.array([1.0 - 1e-12]))
@@ -208,7 +220,7 @@ def test_a_pass_fills_half_of_the_cache_with_its_best() -> None:
 
 def test_of_one_answer_the_worst_goes_first() -> None:
     rows = spread(50)
-    tiered = Tiered(EveryOther(rows), cache=3)
+    tiered = Tiered(Narrow(rows), cache=3, sample=0)
     best, second, _ = tiered.query(rows[20:21], k=3).ids[0]
     tiered.query(rows[40:41], thresholds=np.array([0.9]))
     kept = tiered.query(rows[20:21], k=3, thresholds=np.array([-1.0]))
@@ -219,10 +231,10 @@ def test_of_one_answer_the_worst_goes_first() -> None:
 def test_a_batch_shares_the_cache() -> None:
     """Of four queries each brings two atoms, as the cache has room for eight."""
     rows = spread(50)
-    tiered = Tiered(nothing(rows), cache=16)
+    tiered = Tiered(nothing(rows), cache=16, sample=0)
     tiered.query(rows[[5, 15, 25, 35]])
     hits = tiered.query(rows[:1], k=8, thresholds=np.array([-1.0]))
-    assert (hits.scored[0], tiered.counts["cache"]) == (8, 1)
+    assert (hits.scored[0], hits.passes, tiered.counts["exact"]) == (8, 0.0, 4)
     assert {5, 15, 25, 35} <= set(hits.ids[0])
 
 
@@ -230,10 +242,11 @@ def test_a_batch_shares_the_cache() -> None:
 def test_answers_of_the_cache_are_k_wide(k: int, banned: int, tier: str) -> None:
     """Three atoms are kept; where that is too few, the index is asked."""
     rows = spread(50)
-    tiered = Tiered(EveryOther(rows), cache=4)
+    index = Narrow(rows)
+    tiered = Tiered(index, cache=4, sample=0)
     for atom in (10, 12, 14):
         tiered.query(rows[atom : atom + 1], thresholds=np.array([1.0 - 1e-12]))
-    served = tiered.counts
+    index.most, served = 4, tiered.counts
     hits = tiered.query(rows[:1], k=k, thresholds=np.array([-1.0]), exclude=np.array([[banned]]))
     assert (hits.ids >= 0).all()
     assert banned not in hits.ids
@@ -242,9 +255,10 @@ def test_answers_of_the_cache_are_k_wide(k: int, banned: int, tier: str) -> None
 
 def test_equal_rows_in_the_cache_give_the_smallest_id() -> None:
     rows = np.repeat(spread(5), 4, axis=0)
-    tiered = Tiered(nothing(rows), cache=64)
+    tiered = Tiered(nothing(rows), cache=64, sample=0)
     for query in rows[::-4]:
         tiered.query(query[None])
+    tiered.query(rows[:1], thresholds=np.array([1.0 - 1e-12]))
     hits = tiered.query(rows[9:10], k=4, thresholds=np.array([1.0 - 1e-12]))
     np.testing.assert_array_equal(hits.ids, [[8, 9, 10, 11]])
     assert tiered.counts["cache"] == 1
@@ -267,6 +281,95 @@ def test_files(tmp_path: Path) -> None:
         hits = tiered.query(query, thresholds=np.array([1.0 - 1e-6]))
         check_hits(hits, query, rows, 1)
         assert hits.ids[0, 0] == atom
+
+
+# ---------------------------------------------------------------- beside the index
+
+
+def test_too_poor_is_less_than_a_share_of_what_the_index_found_last() -> None:
+    """It exceeded its threshold by 1: atoms that are kept must exceed theirs by 0.8."""
+    index = Narrow(np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 9.0]]))
+    tiered = Tiered(index, sample=0)
+    asked = [
+        (np.array([1.0, 0.0]), 1.0, "index"),  # nothing to compare with
+        (np.array([1.0, 0.0]), 1.1, "cache"),
+        (np.array([1.0, 0.1]), 1.3, "index"),  # 2.0 reaches it, by 0.7 alone
+        (np.array([1.0, 0.1]), 1.3, "cache"),
+    ]
+    for query, floor, tier in asked:
+        before = tiered.counts
+        hits = tiered.query(query[None], thresholds=np.array([floor]))
+        assert (hits.ids[0, 0], tiered.counts[tier] - before[tier]) == (0, 1)
+    assert len(index.calls) == 2
+
+
+def test_another_number_of_queries_is_compared_with_nothing() -> None:
+    index = EveryOther(spread(50))
+    tiered = Tiered(index, sample=0)
+    for many in (1, 2, 2, 1):
+        tiered.query(np.tile(index.atoms.take(np.array([20])), (many, 1)), thresholds=np.full(many, 0.9))
+    assert tiered.counts == {"cache": 2, "index": 4, "exact": 0}
+
+
+def test_the_sample_sees_where_the_index_is_blind() -> None:
+    rows = np.random.default_rng(0).standard_normal((2000, 3))
+    found = {}
+    for sample in (0, 40):
+        tiered = Tiered(nothing(rows), cache=0, sample=sample)
+        hits = [tiered.query(rows[i : i + 1], thresholds=np.zeros(1)) for i in range(20)]
+        found[sample] = tiered.counts["exact"]
+        assert [each.passes > 0.0 for each in hits] == [each.bounds[0] < np.inf for each in hits]
+        assert all((each.scored[0] - sample) % 2000 == 0 for each in hits)
+    assert found == {0: 20, 40: 0}
+
+
+def test_the_best_of_all_that_are_asked_is_the_answer() -> None:
+    """Of the cache, of the sample, of the index: each atom once."""
+    rows = np.random.default_rng(0).standard_normal((400, 3))
+    sampled = RandomSubset(rows, size=20, seed=3)
+    tiered = Tiered(EveryOther(rows), cache=8, sample=20, seed=3)
+    tiered.query(rows[1:2], k=3)
+    known = Scan(rows).query(rows[1:2], k=4).ids[0]
+    query = rows[1:2] + 0.01
+    ids = sampled.query(query, k=20).ids[0]
+    hits = tiered.query(query, k=10, thresholds=np.zeros(1))
+    every = np.unique(np.concatenate([known, ids, np.arange(0, 400, 2)]))
+    scores = rows[every] @ query[0]
+    np.testing.assert_array_equal(hits.ids[0], every[np.argsort(-scores, kind="stable")][:10])
+    check_hits(hits, query, rows, 10)
+
+
+def test_samples_grow_until_passes_are_cheaper() -> None:
+    rows = np.random.default_rng(0).standard_normal((1000, 3))
+    tiered = Tiered(nothing(rows), cache=0, sample=10)
+    sizes = []
+    for _ in range(4):
+        hits = tiered.query(rows[:1], thresholds=np.array([-np.inf]))
+        sizes.append((tiered.sample, int(hits.scored[0]), hits.passes))
+        tiered.widen()
+    assert sizes == [(10, 10, 0.0), (40, 40, 0.0), (160, 160, 0.0), (640, 1000, 1.0)]
+
+
+def test_an_index_that_proves_may_make_the_passes() -> None:
+    """It is asked for what it has at hand; its passes fill the cache."""
+    rows = np.random.default_rng(0).standard_normal((3000, 6))
+    index = LshIndex.build(rows, budget=50, proof=True)
+    tiered = Tiered(index, index, sample=0)
+    hits = tiered.query(rows[:1], thresholds=np.array([1e9]))
+    assert (hits.passes, tiered.counts) == (1.0, {"cache": 0, "index": 0, "exact": 1})
+    again = tiered.query(rows[:1], k=128, thresholds=np.array([-1e9]))
+    np.testing.assert_array_equal(again.ids, Scan(rows).query(rows[:1], k=128).ids)
+
+
+def test_one_proof_is_enough() -> None:
+    """An index that has proved that none reaches the threshold is not asked to be confirmed."""
+    rows = spread(50)
+
+    def never(queries: Matrix, k: int, exclude: Ids | None) -> Hits:
+        raise AssertionError("a second pass")
+
+    hits = Tiered(Scan(rows), Scripted(rows, never)).query(rows[:1], thresholds=np.array([2.0]))
+    assert (hits.ids[0, 0], hits.passes) == (0, 1.0)
 
 
 # ---------------------------------------------------------------- audits
@@ -353,6 +456,10 @@ def test_the_same_atoms_elsewhere_are_accepted(wrapper: type[Tiered] | type[Audi
 def test_wrong_options() -> None:
     with pytest.raises(ValueError, match=r"`cache` must be an integer >= 0. Got -1"):
         Tiered(EveryOther(ROWS), cache=-1)
+    with pytest.raises(ValueError, match=r"`sample` must be an integer >= 0. Got -1"):
+        Tiered(EveryOther(ROWS), sample=-1)
+    with pytest.raises(ValueError, match=r"`ratio` must be in \(0, 1\]. Got 1.5"):
+        Tiered(EveryOther(ROWS), ratio=1.5)
     with pytest.raises(ValueError, match=r"`every` must be an integer >= 1. Got 0"):
         Audited(EveryOther(ROWS), every=0)
 
@@ -375,5 +482,5 @@ def test_repr() -> None:
     tiered.query(ROWS[:1])
     atoms = "ArrayAtoms(100 x 2, float64)"
     inside = f"RandomSubset({atoms}, size=9), Scan({atoms}, screen=False)"
-    assert repr(tiered) == f"Tiered({inside}, cache=7; served: cache 0, index 0, exact 1)"
+    assert repr(tiered) == f"Tiered({inside}, cache=7, sample=5; served: cache 0, index 0, exact 1)"
     assert repr(Audited(RandomSubset(ROWS, size=9))) == f"Audited({inside}, every=10)"

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 from tests.methods.shares import (
     ANY,
     Reluctant,
+    alone,
     always,
     cases,
     cloud,
@@ -36,7 +37,7 @@ from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.wrappers import Tiered
 from wolfhound.paper import theory
-from wolfhound.paper.sublinear_frank_wolfe import Halving, SublinearFrankWolfe
+from wolfhound.paper.sublinear_frank_wolfe import Halving
 from wolfhound.solve.minimize import minimize
 from wolfhound.solve.result import Result
 
@@ -65,7 +66,7 @@ def test_the_printed_tau_stops_at_once_and_the_corrected_does_not() -> None:
     assert eps < 1e-6
 
     def run(tau: float) -> tuple[Status, int, float]:
-        method = SublinearFrankWolfe(ratio=0.9, tau=tau)
+        method = alone(ratio=0.9, tau=tau)
         result = minimize(
             case.objective, rows, method=method, rtol=0.0, atol=eps, start=(ids, weights), max_steps=400
         )
@@ -80,7 +81,7 @@ def test_the_printed_tau_stops_at_once_and_the_corrected_does_not() -> None:
 
 def test_a_confirmed_none_is_a_proof_and_an_unconfirmed_one_is_not() -> None:
     case = cases()[1]
-    method = SublinearFrankWolfe(ratio=0.9, tau=0.05, diameter=case.diameter)
+    method = alone(ratio=0.9, tau=0.05, diameter=case.diameter)
     proved = minimize(case.objective, EveryOther(case.rows), method=method, rtol=0.0)
     assert proved.status is Status.FINISHED
     assert case.objective.floor < proved.lower <= case.least <= proved.value
@@ -96,7 +97,7 @@ def test_a_confirmed_none_is_a_proof_and_an_unconfirmed_one_is_not() -> None:
 
 def test_a_proved_none_below_the_goal_reaches_it() -> None:
     case = cases()[1]
-    method = SublinearFrankWolfe(ratio=0.9, tau=0.05, diameter=case.diameter)
+    method = alone(ratio=0.9, tau=0.05, diameter=case.diameter)
     result = minimize(case.objective, EveryOther(case.rows), method=method, rtol=0.0, atol=1.0)
     assert result.status is Status.GAP_REACHED
     assert result.gap <= 1.0
@@ -112,7 +113,7 @@ def test_a_proved_none_below_the_goal_reaches_it() -> None:
 def test_lower_is_below_the_exact_minimum(seed: int, c: float, tau: float | Halving, confirm: bool) -> None:
     rows = cloud(9, 2, seed)
     case = projection(2.0 * cloud(1, 2, seed + 1)[0], rows)
-    method = SublinearFrankWolfe(ratio=c, tau=tau, confirm=confirm)
+    method = alone(ratio=c, tau=tau, confirm=confirm)
     result = minimize(case.objective, EveryOther(rows), method=method, rtol=1e-2, max_steps=40, seed=seed)
     assert result.lower <= case.least * (1.0 + 1e-14) + 1e-300
     assert case.least <= result.value
@@ -124,21 +125,19 @@ def test_lower_is_below_the_exact_minimum(seed: int, c: float, tau: float | Halv
 def test_an_index_that_misses_everything() -> None:
     """Confirmed, every step is a pass; unconfirmed, the run ends where it began."""
     for case in cases()[:2]:
-        result = minimize(
-            case.objective, worst_of(case.rows), method=SublinearFrankWolfe(), rtol=3e-2, max_steps=2000
-        )
+        result = minimize(case.objective, worst_of(case.rows), method=alone(), rtol=3e-2, max_steps=2000)
         assert result.status is Status.GAP_REACHED
         assert result.lower <= case.least <= result.value
         moved = int((result.trace.kind == "forward").sum())
         assert moved <= result.scored / len(case.rows) / 2.0 <= moved + 1
-        bare = minimize(case.objective, worst_of(case.rows), method=SublinearFrankWolfe(confirm=False))
+        bare = minimize(case.objective, worst_of(case.rows), method=alone(confirm=False))
         assert (bare.status, bare.steps, bare.lower) == (Status.NOT_FOUND, 0, 0.0)
 
 
 def test_proving_oracles_need_no_second_pass() -> None:
     rows = cloud(2000, 6)
     f, unused = SquaredDistance(np.full(6, 3.0)), Scripted(rows, never)
-    method = SublinearFrankWolfe(ratio=0.8, exact=unused)
+    method = alone(ratio=0.8, exact=unused)
     oracles = (
         Scan(rows, screen=False),
         Tiered(EveryOther(rows)),
@@ -158,7 +157,7 @@ def test_halving_wants_half_of_the_gap_that_was_proved() -> None:
     """Where there is no lower bound to go by: inf at first, then half of each proved gap."""
     case = not_convex()[1]
     asked = Reluctant(case.rows)
-    method = SublinearFrankWolfe(ratio=0.5, schedule=ShortStep(case.objective.smoothness))
+    method = alone(ratio=0.5, schedule=ShortStep(case.objective.smoothness))
     states = follow(method, case, always(asked), states=40)
     halved = itertools.accumulate(
         states, lambda phi, state: 0.5 * case.gap(state) if state.kind == "none" else phi, initial=math.inf
@@ -174,7 +173,7 @@ def test_the_best_atom_is_good_enough_whatever_rounding_says() -> None:
     case = far()
     point = case.objective.at(case.worst.rows[0])
     bound = float(Scan(case.rows).query(-point.grad[None]).bounds[0])
-    method = SublinearFrankWolfe(ratio=1.0, tau=Halving(bound + float(point.grad @ point.x)), confirm=False)
+    method = alone(ratio=1.0, tau=Halving(bound + float(point.grad @ point.x)), confirm=False)
     states = follow(method, case, always(Scan(case.rows)), states=2)
     assert [state.kind for state in states] == ["start", "forward"]
 
@@ -189,7 +188,7 @@ def test_a_bound_below_the_point_itself_ends_the_run() -> None:
         below = float(hits.scores[0, 0]) - 1e-14
         return replace(hits, scores=np.full((1, 1), below), bounds=np.full(1, below))
 
-    result = minimize(f, Scripted(row, answer), method=SublinearFrankWolfe(), rtol=0.0)
+    result = minimize(f, Scripted(row, answer), method=alone(), rtol=0.0)
     assert list(result.trace.kind) == ["start", "none", "null"]
     assert result.status is Status.ROUNDING
 
@@ -198,7 +197,7 @@ def test_a_fixed_tau_is_a_share_of_the_gradient_and_the_radius() -> None:
     """Phi = tau |q| R with R = D / 2, and c Phi above <q, w> will do."""
     case = cases()[0]
     asked = Reluctant(case.rows)
-    method = SublinearFrankWolfe(ratio=0.5, tau=0.02, diameter=6.0)
+    method = alone(ratio=0.5, tau=0.02, diameter=6.0)
     states = follow(method, case, always(asked), states=20)
     moved = [state for state in states if state.kind == "forward"]
     assert len(moved) == len(states) - 1
@@ -211,25 +210,25 @@ def test_a_fixed_tau_is_a_share_of_the_gradient_and_the_radius() -> None:
 def test_the_exact_oracle_can_be_given() -> None:
     rows = cloud(200, 4)
     f, asked = SquaredDistance(np.full(4, 1.5)), EveryOther(rows)
-    result = minimize(f, worst_of(rows), method=SublinearFrankWolfe(exact=asked), rtol=1e-2)
+    result = minimize(f, worst_of(rows), method=alone(exact=asked), rtol=1e-2)
     assert len(asked.calls) > 0
     assert result.status is Status.NOT_FOUND  # it proves nothing
     with pytest.raises(ValueError, match="`exact` must be an oracle over the same atoms"):
-        minimize(f, rows, method=SublinearFrankWolfe(exact=Scan(rows[:9])))
+        minimize(f, rows, method=alone(exact=Scan(rows[:9])))
 
 
 def test_without_a_lower_bound_the_first_query_is_a_pass() -> None:
     case = cases()[1]
     target = np.array([1.5, -1.0, 2.0])
     f = Custom(lambda x: (0.5 * float((x - target) @ (x - target)), x - target), convex=True)
-    proved = minimize(f, EveryOther(case.rows), method=SublinearFrankWolfe(), rtol=3e-2, max_steps=2000)
+    proved = minimize(f, EveryOther(case.rows), method=alone(), rtol=3e-2, max_steps=2000)
     assert list(proved.trace.kind[:3]) == ["start", "none", "forward"]
     assert proved.status is Status.GAP_REACHED
     assert -math.inf < proved.lower <= case.least
-    bare = minimize(f, EveryOther(case.rows), method=SublinearFrankWolfe(confirm=False), rtol=3e-2)
+    bare = minimize(f, EveryOther(case.rows), method=alone(confirm=False), rtol=3e-2)
     assert (bare.status, bare.lower) == (Status.NOT_FOUND, -math.inf)
     assert bare.steps > 0  # Phi was guessed from the first answer
-    given_first = minimize(f, Scan(case.rows), method=SublinearFrankWolfe(tau=Halving(1e-3)), max_steps=1)
+    given_first = minimize(f, Scan(case.rows), method=alone(tau=Halving(1e-3)), max_steps=1)
     assert list(given_first.trace.kind) == ["start", "forward"]
 
 
@@ -243,7 +242,7 @@ def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
         diameter: float | None = case.diameter,
         max_steps: float = math.inf,
     ) -> Result:
-        method = SublinearFrankWolfe(ratio=0.7, tau=ANY, diameter=diameter)
+        method = alone(ratio=0.7, tau=ANY, diameter=diameter)
         return minimize(
             case.objective,
             oracle,
@@ -267,7 +266,7 @@ def test_a_fixed_tau_ends_after_the_steps_of_the_theorem() -> None:
 def test_without_smoothness_there_is_no_number_of_steps_and_a_pass_ends_the_run() -> None:
     """Nothing proves the goal, and no schedule is over: after some steps below the goal a pass looks."""
     f = Custom(lambda x: (float(x @ x), 2.0 * x), convex=True, floor=-1.0)
-    method = SublinearFrankWolfe(ratio=0.9, tau=ANY, diameter=1.0)
+    method = alone(ratio=0.9, tau=ANY, diameter=1.0)
     result = minimize(f, EveryOther(cloud(20, 2)), method=method, atol=0.5, max_steps=500)
     assert result.status is Status.GAP_REACHED
     assert result.steps < 100

@@ -115,7 +115,7 @@ def test_for_a_mean_outside_every_pick_is_the_best() -> None:
 
 def test_a_run_goes_on_where_it_ended() -> None:
     rows = halves(200, 4)
-    options: dict[str, Any] = {"oracle": EveryOther, "method": SublinearHerding(ratio=0.8)}
+    options: dict[str, Any] = {"oracle": EveryOther, "method": SublinearHerding(ratio=0.8, sample=0)}
     half = pick_in_features(rows, 30, **options)
     assert_array_equal(
         pick_in_features(rows, 70, start=half, **options).picks, pick_in_features(rows, 70, **options).picks

@@ -82,7 +82,10 @@ METHODS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "open loop": lambda oracle: {"rtol": 0.03, "method": wh.FrankWolfe(wh.Vanilla(), wh.OpenLoop(2.0))},
     "away": lambda oracle: {"rtol": 0.01, "method": wh.FrankWolfe(wh.Away(), wh.Adaptive())},
     "lazy": lambda oracle: {"rtol": 1e-3, "method": wh.FrankWolfe(wh.BlendedPairwise(), lazy=True)},
-    "sublinear": lambda oracle: {"rtol": 0.03, "method": wh.SublinearFrankWolfe(exact=oracle)},
+    "sublinear": lambda oracle: {
+        "rtol": 0.03,
+        "method": wh.SublinearFrankWolfe(exact=oracle, cache=0, sample=0),
+    },
 }
 
 

@@ -54,12 +54,13 @@ class LshIndex(ProbingIndex, BuiltAnew):
     tries buckets in the order of their promise; the best few atoms are scored
     again in float64. Nothing is proved (bounds are inf), except with `proof`.
 
-    - With thresholds: budgets double until the score is reached, up to a quarter
+    - Built for some tau: if there is an atom with ``<q, s - m> >= tau |q| R``, R = max|s - m|,
+      then one of at least ``ratio tau |q| R`` is found with probability 1 - delta; with copies, 1 -
+      delta^copies. With a ratio of 1, up to the error of the codes by which atoms are chosen. The first
+      such atom ends the search; with a threshold the first that reaches it, and then an atom at tau
+      that reaches it is not missed more often.
+    - Else with thresholds: budgets double until the score is reached, up to a quarter
       of the atoms.
-    - Without, built for some tau: the first atom with
-      ``<q, s - m> >= ratio tau |q| R`` will do, R = max|s - m|. If there is an atom at
-      tau, such an atom is found with probability 1 - delta; with copies, 1 -
-      delta^copies. With a ratio of 1, up to the error of the codes by which atoms are chosen.
     - Without either: `budget` atoms are probed.
 
     Made by `build` or `load`.
@@ -179,12 +180,12 @@ class LshIndex(ProbingIndex, BuiltAnew):
 
     def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
         """Tables in the order of their promise, or as a promise of tau takes."""
-        return self._tables.all if thresholds is not None or not self._aimed else self._aimed
+        return self._aimed or self._tables.all
 
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self._tables.settings.tables)
-        if thresholds is not None or not self._promise.taus:
+        if not self._promise.taus:
             return self._double(first, thresholds)
         start = self._tables.start(question.queries)
         most = [
@@ -192,7 +193,9 @@ class LshIndex(ProbingIndex, BuiltAnew):
             for buckets, hashing in self._aimed
         ]
         together = np.stack(most, axis=1)
-        return self._promise.rounds(first, together, question.sizes, radius=self.radius, start=start)
+        rungs = self._promise.scores(question.sizes, radius=self.radius, start=start)
+        enough = rungs if thresholds is None else [thresholds] * len(rungs)
+        return self._promise.rounds(first, together, enough)
 
     def with_budget(self, budget: int) -> LshIndex:
         """Return the same index with another budget, and no tau; nothing is copied."""

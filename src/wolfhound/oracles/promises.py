@@ -86,7 +86,13 @@ class Promise:
             return cls(ratio=ratio, delta=delta, taus=tau.rungs)
         return cls(ratio=ratio, delta=delta, taus=() if tau is None else (within(tau, "tau", "(0, 1]"),))
 
-    def rounds(self, first: int, most: Ints, sizes: Vector, *, radius: float, start: Vector) -> list[Round]:
+    def scores(self, sizes: Vector, *, radius: float, start: Vector) -> list[Vector]:
+        """Scores that are enough, rung by rung; `sizes` are norms of queries, `start` the centre's scores."""
+        with np.errstate(over="ignore"):  # what overflows is no score that could be enough
+            length = self.ratio * sizes * radius
+        return [tau * length + start for tau in self.taus]
+
+    def rounds(self, first: int, most: Ints, enough: Sequence[Vector]) -> list[Round]:
         """Budgets of a table, `first` at the beginning, and the scores that are enough.
 
         Parameters
@@ -95,14 +101,8 @@ class Promise:
             Atoms that are probed before the first answer is looked at, where there is one tau.
         most : (rungs, tables, m)
             Atoms above the cuts.
-        sizes, start : (m,)
-            Norms of the queries, and scores of the centre.
-        radius
-            R.
+        enough : (m,) for each rung
         """
-        with np.errstate(over="ignore"):  # what overflows is no score that could be enough
-            length = self.ratio * sizes * radius
-        enough = [tau * length + start for tau in self.taus]
         if len(enough) == 1:
             early = doubling(first, int(most.max(initial=0)), enough[0])[:-1]
             return [*((np.minimum(budget, most[0]), scores) for budget, scores in early), (most[0], None)]

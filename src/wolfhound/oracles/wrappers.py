@@ -1,4 +1,4 @@
-"""Oracles around oracles: `Tiered` escalates to a proof, `Audited` measures.
+"""Oracles around oracles: `Tiered` remembers, samples and escalates to a proof, `Audited` measures.
 
 They know nothing of how the oracles inside find their atoms.
 """
@@ -6,36 +6,46 @@ They know nothing of how the oracles inside find their atoms.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
 
 from wolfhound.core import validate
-from wolfhound.core.contracts import Atoms, Hits, Ids, Matrix, Oracle, Vector
+from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.core.threads import Tally
-from wolfhound.core.validate import count, require
-from wolfhound.oracles.asking import CheckedOracle, Question, ask_index, patch, rescore
+from wolfhound.core.validate import count, require, rng, within
+from wolfhound.oracles.asking import CheckedOracle, Question, ask_index, pad, patch, rescore
 from wolfhound.oracles.scan import Scan
+from wolfhound.oracles.subset import RandomSubset
 
 _COMPARED = 64
 """Rows that are compared to see whether two oracles have the same atoms."""
 
-_Tier: TypeAlias = Callable[[Question, Vector], Hits]
-"""Answers queries, given their thresholds."""
+_KEPT = 4
+"""Best atoms of an answer of the index that are remembered: it has scored so many again in any case."""
+
+_SMALL, _WIDER, _MOST = 0.05, 4, 0.25
+"""Share of the atoms that a sample has at most; how it grows where too little is found; the share from
+which on a pass, which proves its answer, is made instead."""
 
 
 @final
 class Tiered(CheckedOracle):
-    """Asks an index first, and an exact oracle when the index finds too little.
+    """Asks what was found before and a fresh sample, an index beside them, then an exact oracle.
 
-    A query with a threshold is answered by the first tier that reaches it: the
-    atoms that were returned last, the index, the exact oracle. So an answer is
-    either good enough or the best there is, with its proof; a method that asks
-    for half of the gap that is left converges wherever it does with the exact
-    oracle. Without thresholds the exact oracle is asked.
+    A query with a threshold is answered by the best of the atoms that were returned last
+    and of a small random sample; where these are too poor, by the best of them and of what
+    the index finds; where that misses the threshold, by the exact oracle. So an answer is either good
+    enough or the best there is, with its proof; a method that asks for a share of the gap
+    that is left converges wherever it does with the exact oracle. Without thresholds the
+    exact oracle is asked.
+
+    Too poor is what exceeds its threshold by less than `ratio` of what the last answer with the
+    index did: a threshold may ask for much less than there is. The sample sees where the
+    index is blind, and what is remembered is what both would miss again
+    (`benchmarks/claim_promise.py`).
 
     Answers of the first two tiers prove nothing (unless the index does): their
     bounds are inf.
@@ -43,30 +53,50 @@ class Tiered(CheckedOracle):
     Parameters
     ----------
     index
-        Any oracle, fast and unproved.
+        Any oracle, fast and unproved. One that proves its answers may be `exact`, too.
     exact
         An oracle over the same atoms that proves its answers; default:
         ``Scan(index.atoms)``.
     cache
         How many of the atoms that were returned last are kept, with their rows.
         A pass of the exact oracle brings up to half as many, its best.
+    sample
+        Fresh random atoms of every call, at most 5 % of all; see `widen`.
+    ratio
+        In (0, 1], see above.
+    seed
+        Of the samples.
 
     Examples
     --------
     >>> from wolfhound.oracles.subset import RandomSubset
-    >>> tiered = Tiered(RandomSubset(np.eye(3), size=1))
+    >>> tiered = Tiered(RandomSubset(np.eye(3), size=1), sample=0)
     >>> queries = np.array([[1.0, 3.0, 2.0]])
-    >>> tiered.query(queries).ids, tiered.query(queries, thresholds=np.array([2.5])).bounds
-    (array([[1]]), array([inf]))
+    >>> [tiered.query(queries, thresholds=each).ids[0, 0] for each in (None, [2.5])]
+    [1, 1]
     >>> tiered.counts
-    {'cache': 1, 'index': 0, 'exact': 1}
+    {'cache': 0, 'index': 1, 'exact': 1}
     """
 
-    def __init__(self, index: Oracle, exact: Oracle | None = None, *, cache: int = 256) -> None:
+    def __init__(
+        self,
+        index: Oracle,
+        exact: Oracle | None = None,
+        *,
+        cache: int = 256,
+        sample: int = 500,
+        ratio: float = 0.8,
+        seed: int | np.random.Generator = 0,
+    ) -> None:
         self._index = validate.oracle(index, "index")
         self._atoms, self._exact = index.atoms, check_exact(exact, index.atoms)
         self._room = min(count(cache, "cache"), index.atoms.shape[0])
-        self._cache = _AtomCache.empty(index.atoms)  # replaced whole: queries of other threads may read it
+        self._ratio, self._rng = within(ratio, "ratio", "(0, 1]"), rng(seed)
+        self._few = min(count(sample, "sample"), round(_SMALL * index.atoms.shape[0]))
+        self._sample = RandomSubset(index.atoms, size=max(1, self._few), seed=self._rng)
+        # Replaced whole: queries of other threads may read them.
+        self._cache = _AtomCache.empty(index.atoms)
+        self._above: Vector = np.empty(0)  # by how much the last answers with the index exceeded thresholds
         self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
 
     @property
@@ -74,37 +104,82 @@ class Tiered(CheckedOracle):
         """How many queries each tier has answered so far, a copy."""
         return {name: tally.total for name, tally in self._served.items()}
 
+    @property
+    def sample(self) -> int:
+        """Random atoms of every call."""
+        return self._few
+
+    def widen(self) -> None:
+        """Take samples of four times the size from now on, and where that is more than a quarter, passes."""
+        self._few = _WIDER * max(1, self._few)
+        self._sample = RandomSubset(self._atoms, size=self._few, seed=self._rng)
+
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries; each escalates on its own.
 
         An answer below its threshold is the best of all, with a finite bound.
         """
-        hits = self._prove(question) if thresholds is None else self._escalate(question, thresholds)
+        if thresholds is None or self._few > _MOST * self._atoms.shape[0]:
+            hits = self._prove(question)
+        else:
+            hits = self._escalate(question, thresholds)
         self._cache = self._cache.remember(hits, self._room)
         return hits
 
     def __repr__(self) -> str:
         """The tiers, and what each has answered."""
         served = ", ".join(f"{name} {times}" for name, times in self.counts.items())
-        return f"Tiered({self._index!r}, {self._exact!r}, cache={self._room}; served: {served})"
+        kept = f"cache={self._room}, sample={self.sample}"
+        return f"Tiered({self._index!r}, {self._exact!r}, {kept}; served: {served})"
 
     def _escalate(self, question: Question, floors: Vector) -> Hits:
-        hits, left = None, np.arange(len(floors))
-        tiers: list[tuple[str, _Tier]] = [("index", functools.partial(ask_index, self._index))]
-        if question.k <= len(self._cache.ids):
-            tiers.insert(0, ("cache", self._cache.query))
-        for name, tier in tiers:
-            found = tier(question.only(left), floors[left])
-            hits = found if hits is None else patch(hits, left, found)
-            best = found.scores[:, 0]
-            # Not an overflow to inf: the exact oracle has an error for that.
-            good = (found.ids[:, 0] >= 0) & (best >= floors[left]) & (best < np.inf)
-            self._served[name].add(int(good.sum()))
-            left = left[~good]
-            if not len(left):
-                return hits
-        proved = self._prove(question.only(left))
-        return proved if hits is None else patch(hits, left, proved)
+        hits, left, above = self._recall(question), np.arange(len(floors)), self._above
+        if len(above) == len(floors):  # else with which of the last answers to compare is not known
+            # Where too few are known for k answers, the index may have the rest.
+            enough = np.where(hits.ids[:, -1] >= 0, floors + self._ratio * above, np.inf)
+            left = self._serve("cache", hits, enough)
+        if len(left):
+            found = _best_of([_without_cost(hits, left), self._search(question.only(left), floors[left])])
+            hits = patch(hits, left, found)
+            self._note(left, found, floors)
+            # Where it is proved that none reaches the threshold, no second pass is made.
+            enough = np.where(found.bounds < floors[left], -np.inf, floors[left])
+            left = left[self._serve("index", found, enough)]
+        if len(left):
+            found = self._prove(question.only(left))
+            hits = patch(hits, left, found)
+            self._note(left, found, floors)
+        return hits
+
+    def _recall(self, question: Question) -> Hits:
+        """Answer from what was found before, and from a fresh sample."""
+        known = self._cache.query(question)
+        return _best_of([known, ask_index(self._sample, question, None)]) if self._few else known
+
+    def _search(self, question: Question, floors: Vector) -> Hits:
+        """Ask the index, and remember more of its answer than is wanted."""
+        # One that proves would make a pass where it misses; that pass is to bring a harvest.
+        asked = np.full_like(floors, -np.inf) if self._index is self._exact else floors
+        wide = max(question.k, min(_KEPT, self._room))
+        found = ask_index(self._index, replace(question, k=wide), asked)
+        self._cache = self._cache.remember(found, self._room)
+        return _cut(found, question.k)
+
+    def _serve(self, tier: str, found: Hits, enough: Vector) -> Ints:
+        """Count what a tier has answered well enough; return the others."""
+        best = found.scores[:, 0]
+        # Not an overflow to inf: the exact oracle has an error for that.
+        good = (found.ids[:, 0] >= 0) & (best >= enough) & (best < np.inf)
+        self._served[tier].add(int(good.sum()))
+        return np.flatnonzero(~good)
+
+    def _note(self, which: Ints, found: Hits, floors: Vector) -> None:
+        """Note by how much answers of the index or of a pass exceed their thresholds."""
+        above = self._above.copy() if len(self._above) == len(floors) else np.zeros(len(floors))
+        with np.errstate(invalid="ignore"):
+            excess = found.scores[:, 0] - floors[which]
+        above[which] = np.where(np.isfinite(excess), np.maximum(excess, 0.0), 0.0)
+        self._above = above
 
     def _prove(self, question: Question) -> Hits:
         """Ask the exact oracle, also for the atoms that the next queries will want.
@@ -117,8 +192,7 @@ class Tiered(CheckedOracle):
         hits = ask_index(self._exact, replace(question, k=wide), None)
         if wide > k:
             self._cache = self._cache.remember(hits, self._room)
-            hits = replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
-        return hits
+        return _cut(hits, k)
 
 
 @final
@@ -218,23 +292,23 @@ class _AtomCache(NamedTuple):
         """Return a cache of no atoms."""
         return cls(np.empty(0, np.int64), np.empty((0, atoms.shape[1]), atoms.dtype), {})
 
-    def query(self, question: Question, thresholds: Vector) -> Hits:
+    def query(self, question: Question) -> Hits:
         """Answer from the atoms kept; nothing is proved of the others."""
-        m, size = len(question.queries), len(self.ids)
-        scores = np.stack([rescore(self.rows, query) for query in question.queries])
-        if question.exclude.shape[1]:
-            for i in range(m):
+        m, size, k = len(question.queries), len(self.ids), question.k
+        scores = np.empty((m, size))
+        for i, query in enumerate(question.queries):
+            scores[i] = rescore(self.rows, query)
+            if question.exclude.shape[1]:
                 scores[i, np.isin(self.ids, question.exclusions(i))] = -np.inf
-        best = np.lexsort((np.broadcast_to(self.ids, scores.shape), -scores), axis=1)[:, : question.k]
+        best = np.lexsort((np.broadcast_to(self.ids, scores.shape), -scores), axis=1)[:, :k]
         scores = np.take_along_axis(scores, best, 1)
-        # Where too few are left for k answers, others may fill the rest.
-        good = np.broadcast_to(scores[:, -1:] > -np.inf, scores.shape)
+        ids = np.where(scores > -np.inf, self.ids[best], -1)
         return Hits(
-            ids=np.where(good, self.ids[best], -1),
-            scores=np.where(good, scores, -np.inf),
+            ids=pad(ids, k, -1),
+            scores=pad(scores, k, -np.inf),
             bounds=np.full(m, np.inf),
             rows=self.rows[best.ravel()],
-            slots=np.where(good, np.arange(best.size).reshape(best.shape), 0),
+            slots=pad(np.where(ids >= 0, np.arange(best.size).reshape(best.shape), 0), k, 0),
             scored=np.full(m, size),
             passes=0.0,
         )
@@ -263,3 +337,43 @@ class _AtomCache(NamedTuple):
         ids[: len(self.ids)], rows[: len(self.ids)] = self.ids, self.rows
         ids[at], rows[at] = atoms, hits.rows[slots]
         return _AtomCache(ids, rows, places)
+
+
+# ---------------------------------------------------------------- answers to the same questions
+
+
+def _best_of(parts: Sequence[Hits]) -> Hits:
+    """Return the best atoms of several answers to the same questions, each atom once."""
+    ids = np.concatenate([part.ids for part in parts], axis=1)
+    scores = np.concatenate([part.scores for part in parts], axis=1)
+    firsts = np.cumsum([0, *(len(part.rows) for part in parts)])
+    slots = np.concatenate([part.slots + first for part, first in zip(parts, firsts, strict=False)], axis=1)
+    if (k := parts[0].ids.shape[1]) > 1:
+        order = np.lexsort((-scores, ids), axis=1)
+        ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
+        again = (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)
+        ids[:, 1:][again], scores[:, 1:][again] = -1, -np.inf
+    order = np.lexsort((ids, -scores), axis=1)[:, :k]
+    ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
+    return Hits(
+        ids=ids,
+        scores=scores,
+        # Each is proved of all atoms. An oracle with sums of its own may err above one by rounding.
+        bounds=np.maximum(np.min([part.bounds for part in parts], axis=0), scores[:, 0]),
+        rows=np.concatenate([part.rows for part in parts]),
+        slots=np.where(ids >= 0, slots, 0),
+        scored=np.sum([part.scored for part in parts], axis=0),
+        passes=sum(part.passes for part in parts),
+        radius=min(part.radius for part in parts),
+    )
+
+
+def _cut(hits: Hits, k: int) -> Hits:
+    """Keep the k best of each answer."""
+    return replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
+
+
+def _without_cost(hits: Hits, which: Ints) -> Hits:
+    """Return the answers to some queries, whose cost was counted already."""
+    each = {name: getattr(hits, name)[which] for name in ("ids", "scores", "bounds", "slots")}
+    return replace(hits, **each, scored=np.zeros(len(which), np.int64), passes=0.0)

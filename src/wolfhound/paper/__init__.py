@@ -1,8 +1,9 @@
 """The paper in one room: Shrivastava, Song and Xu's conditional gradients by inner-product search, corrected.
 
 Whatever serves the paper only is here, and nothing below imports it. What an index itself needs (its
-promise, collisions) is in `oracles`; Algorithm 5 is in `policy`. docs/paper.md says what was corrected
-and why (E1 .. E19). Begin with `theory` for a formula, with `sublinear_frank_wolfe` for the algorithm.
+promise, collisions) is in `oracles`; Algorithm 5 is in `policy`. docs/paper-corrections.md says what was
+corrected and why (E1 .. E19). Begin with `theory` for a formula, with `sublinear_frank_wolfe` for the
+algorithm.
 
 =============================================================  ========================================
 In the paper                                                   Here

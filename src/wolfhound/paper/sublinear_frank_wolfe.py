@@ -15,20 +15,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 
-from wolfhound.core.contracts import (
-    Atoms,
-    Hits,
-    Ids,
-    Matrix,
-    Objective,
-    Oracle,
-    Point,
-    Start,
-    State,
-    Status,
-    StepSize,
-    Vector,
-)
+from wolfhound.core.contracts import Hits, Objective, Oracle, Point, Start, State, Status, StepSize
 from wolfhound.core.rounding import norm
 from wolfhound.core.validate import count, flag, kind, number, oracle, require, within
 from wolfhound.data.atoms import diameter_bound
@@ -36,26 +23,25 @@ from wolfhound.methods.asking import Asker, best_atom, random_mixture
 from wolfhound.methods.directions import Vanilla
 from wolfhound.methods.frank_wolfe import FrankWolfe, is_proved_best
 from wolfhound.methods.steps import OpenLoop
-from wolfhound.oracles.wrappers import check_exact
+from wolfhound.oracles.wrappers import Tiered
 from wolfhound.paper import theory
 
 
 @dataclass(frozen=True, slots=True)
 class Halving:
-    """A wanted gap Phi that starts high and falls at every proved "none".
+    """A wanted gap Phi that is all that is left, or falls at every proved "none".
 
     A (c, tau)-MaxIP structure is the weak separation oracle of Braun, Pokutta and
     Zink (2017) with K = 1/c: an atom of gap c Phi, or a proof that none has Phi.
-    Then Phi becomes half of the gap that was proved. It is kept between half and
-    all of what is left, value - lower, where that is known: so every answer has
-    at least c/2 of f(w) - min f, and f(w_t) - min f falls like log(t) / t with the
-    steps 2 / (c t + 2). Neither their number nor f(w_0) - min f need be known.
+    Where a lower bound is known, Phi is value - lower: every answer has at least c of
+    f(w) - min f, and with the steps 2 / (c t + 2) the theorem holds as it stands; a "none" proves a
+    better bound. Where none is, Phi becomes half of the gap that was proved. Neither the
+    number of steps nor f(w_0) - min f need be known.
 
     Parameters
     ----------
     first
-        Phi at the start; default: what is left there. If that is unknown too,
-        the first query is answered by a pass.
+        Phi at the start, where no lower bound is known; default: the first query is answered by a pass.
     """
 
     first: float | None = None
@@ -78,16 +64,19 @@ class SublinearFrankWolfe:
       Phi, `lower` rises, a state of kind "none" is shown, and `tau` says how it
       goes on.
 
-    An oracle that proves its answers (`Scan`, `Tiered`, ``proof=True``) is believed
-    without a second pass. If every answer has a share c of the best gap,
-    `theory.gap_after` bounds f(w_t) - min f; an `Audited` index shows the share in
-    the trace. On the boundary of the hull an index may miss the same atom again and
-    again, a pass each time: `Tiered` remembers it.
+    Phi is what theory asks for, and may be far less than the best gap. So the index is asked as
+    `Tiered` does it, beside the atoms that were found before and a fresh random sample:
+    an atom that these have will do if its gap is (1 + c) / 2 of what the index found last. After n, 2n,
+    3n, ... more atoms were scored, a pass measures the share of the best gap, which the trace
+    records (`ratio`); where its mean is below c, samples grow by four, up to passes for every step.
+    An oracle that proves its answers is believed without a second pass. If every answer
+    has a share c of the best gap, `theory.gap_after` bounds f(w_t) - min f.
 
     Parameters
     ----------
     ratio
-        c, the share of the wanted gap that an answer must have, in (0, 1].
+        c, in (0, 1]: the share of the wanted gap that every answer must have, and of the best gap
+        that answers are to have on average.
     tau
         `Halving()`, or one tau in (0, 1] for the whole run, as in the paper:
         ``Phi = tau |q| R``, R half the diameter, so that tau is what an index of
@@ -99,9 +88,13 @@ class SublinearFrankWolfe:
         `ShortStep` f need not be convex.
     confirm
         Whether a "none" of an oracle that proves nothing is confirmed by a pass. If
-        not, it ends the run as NOT_FOUND, at w_t, and adds nothing to `lower`.
+        not, the oracle is asked alone, and a "none" ends the run as NOT_FOUND, at w_t, and adds
+        nothing to `lower`.
     exact
-        Oracle of these passes; default ``Scan(oracle.atoms)``.
+        Oracle of these passes; default ``Scan(oracle.atoms)``. An index with proof may be its own.
+    cache, sample
+        Atoms that are remembered, and random ones of every step, see `Tiered`. With neither
+        the index is asked alone, and nothing is measured. An oracle that is `Tiered` stays as it is.
     diameter
         Bound D on the diameter of the hull, needed for a fixed tau only; default
         `diameter_bound`, two passes. Such a run also ends (FINISHED) after the T steps,
@@ -125,6 +118,8 @@ class SublinearFrankWolfe:
     schedule: StepSize | None = None
     confirm: bool = True
     exact: Oracle | None = None
+    cache: int = 256
+    sample: int = 500
     diameter: float | None = None
     mixed: int = 16
 
@@ -140,7 +135,8 @@ class SublinearFrankWolfe:
             size = number(self.diameter, "diameter")
             require(0.0 <= size < math.inf, "diameter", "finite and >= 0", size)
         flag(self.confirm, "confirm")
-        count(self.mixed, "mixed")
+        for name in ("cache", "sample", "mixed"):
+            count(getattr(self, name), name)
 
     def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
         """Begin at random weights of random atoms of the pool."""
@@ -152,12 +148,14 @@ class SublinearFrankWolfe:
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state per step and per "none"."""
-        if self.confirm:
-            oracle = Confirmed(oracle, self.exact)
+        if self.confirm and not isinstance(oracle, Tiered):
+            # On average c of the best gap: of what the index finds, which may be less, a little more.
+            share = 0.5 * (1.0 + self.ratio)
+            oracle = Tiered(oracle, self.exact, cache=self.cache, sample=self.sample, ratio=share, seed=rng)
         ask = Asker(objective, oracle, start, goal=goal)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
         wanted = self._choose_gap(start, goal)
-        return loop.walk(Separation(ask, wanted, ratio=self.ratio, confirm=self.confirm), start)
+        return loop.walk(Separation(ask, wanted, ratio=self.ratio), start)
 
     def _choose_gap(self, start: Start, goal: float) -> Wanted:
         if isinstance(self.tau, Halving):
@@ -172,10 +170,10 @@ class SublinearFrankWolfe:
 
 @final
 class Halved:
-    """Half of the gap that was last proved, see `Halving`.
+    """What is left where that is known, else half of the gap that was last proved, see `Halving`.
 
-    It begins with `first`, or with what is left at the start, a guess. If "none" is confirmed, `trusted`, too
-    large a Phi does no harm; if not, half of what is left counts only where this run has proved it.
+    If "none" is confirmed, `trusted`, too large a Phi does no harm; if not, what is left counts only
+    where this run has proved it.
     """
 
     def __init__(self, first: float | None, *, trusted: bool) -> None:
@@ -187,12 +185,13 @@ class Halved:
         return math.inf
 
     def at(self, point: Point, ask: Asker) -> float:
-        """Phi at a point: between half and all of what is left, where that is known."""
+        """Phi at a point."""
         left = point.upper - ask.lower
+        if left < math.inf and (self._trusted or ask.slack < math.inf):
+            return left
         if self._phi is None:
             self._phi = left
-        known = left < math.inf and (self._trusted or ask.slack < math.inf)
-        return min(max(self._phi, 0.5 * left if known else 0.0), left)
+        return min(self._phi, left)
 
     def none(self, proved: float) -> None:
         """Halve, as no atom has more than this gap."""
@@ -259,16 +258,15 @@ Wanted: TypeAlias = Halved | Fixed
 
 @final
 class Separation:
-    """A `Seeker` that wants atoms of gap c Phi.
+    """A `Seeker` that wants atoms of gap c Phi, and measures the share of the best gap that they have."""
 
-    With `confirm` it makes a pass where too little is found and nothing proved: its oracle is `Confirmed`.
-    """
-
-    def __init__(self, ask: Asker, wanted: Wanted, *, ratio: float, confirm: bool) -> None:
+    def __init__(self, ask: Asker, wanted: Wanted, *, ratio: float) -> None:
         self.ask = ask
-        self._wanted, self._ratio, self._confirm = wanted, ratio, confirm
+        self._wanted, self._ratio = wanted, ratio
         self._held: Hits | None = None
         self._end: Status | None = None
+        self._shares: list[float] = []
+        self._since = ask.scored  # at the last pass
 
     @property
     def enough(self) -> float:
@@ -283,7 +281,7 @@ class Separation:
         if best:
             return self.ask(point)
         phi = self._wanted.at(point, self.ask)
-        hits = self._answer(point, self._ratio * phi)
+        hits = self._audit(point, self.ask(point, wanted=self._ratio * phi))
         found, proved = _gaps(point, hits)
         sure = is_proved_best(hits, self.ask.slack)
         if proved < phi:
@@ -300,15 +298,21 @@ class Separation:
         """Why the run ends, with t steps taken; None: it goes on."""
         return self._wanted.over(t) if self._end is None else self._end
 
-    def _answer(self, point: Point, wanted: float) -> Hits:
-        """Ask the oracle; where it finds too little and proves nothing, make a pass."""
-        hits = self.ask(point, wanted=wanted)
-        if not self._confirm or _gaps(point, hits)[0] >= wanted or is_proved_best(hits, self.ask.slack):
+    def _audit(self, point: Point, hits: Hits) -> Hits:
+        """Make a pass where enough was scored since the last one: audits cost no more than the run."""
+        tiers, scored = self.ask.oracle, self.ask.scored
+        if not (isinstance(tiers, Tiered) and tiers.sample):
             return hits
-        audited = self.ask.ratio
-        hits = self.ask(point)
-        if not math.isnan(audited):
-            self.ask.ratio = audited  # an audit is about the index
+        if not is_proved_best(hits, self.ask.slack):
+            if scored - self._since < (1 + len(self._shares)) * tiers.atoms.shape[0]:
+                return hits
+            found, hits = _gaps(point, hits)[0], self.ask(point)
+            best = _gaps(point, hits)[1]
+            self.ask.ratio = found / best if best > 0.0 else 1.0
+            self._shares.append(self.ask.ratio)
+            if np.mean(self._shares) < self._ratio:
+                tiers.widen()
+        self._since = self.ask.scored
         return hits
 
 
@@ -316,24 +320,3 @@ def _gaps(point: Point, hits: Hits) -> tuple[float, float]:
     """Gap of the atom that was found, and proved bound on the gap of any."""
     here = -float(point.grad @ point.x)
     return float(hits.scores[0, 0]) - here, float(hits.bounds[0]) - here
-
-
-@final
-class Confirmed:
-    """Answers with thresholds by an index, without them by an exact oracle."""
-
-    def __init__(self, index: Oracle, exact: Oracle | None) -> None:
-        self._index = index
-        self._exact = check_exact(exact, index.atoms)
-
-    @property
-    def atoms(self) -> Atoms:
-        """The atoms that are searched."""
-        return self._index.atoms
-
-    def query(
-        self, queries: Matrix, *, k: int = 1, thresholds: Vector | None = None, exclude: Ids | None = None
-    ) -> Hits:
-        """Answer m queries, see `Oracle.query`."""
-        oracle = self._exact if thresholds is None else self._index
-        return oracle.query(queries, k=k, thresholds=thresholds, exclude=exclude)

@@ -14,7 +14,7 @@ import numpy as np
 
 from wolfhound.core.contracts import Hits, Objective, Oracle, Point, Start, State, Vector
 from wolfhound.core.rounding import TINY
-from wolfhound.core.validate import number, require
+from wolfhound.core.validate import count, number, require
 from wolfhound.core.validate import oracle as is_one
 from wolfhound.methods.asking import Asker
 from wolfhound.methods.atom_sets import Move
@@ -67,7 +67,10 @@ class SublinearHerding:
     ratio
         c, in (1/2, 1].
     exact
-        Oracle of the passes; default ``Scan(oracle.atoms)``.
+        Oracle of the passes; default ``Scan(oracle.atoms)``. An index with proof may be its own.
+    sample
+        Random atoms of every pick that are asked first, see `Tiered`; 0: the index alone. Herding's
+        query turns so fast that nothing is remembered.
 
     Examples
     --------
@@ -82,8 +85,10 @@ class SublinearHerding:
 
     ratio: float = 0.9
     exact: Oracle | None = None
+    sample: int = 500
 
     def __post_init__(self) -> None:
+        count(self.sample, "sample")
         require(0.5 < number(self.ratio, "ratio") <= 1.0, "ratio", "in (1/2, 1]", self.ratio)
         if self.exact is not None:
             is_one(self.exact, "exact")
@@ -92,7 +97,8 @@ class SublinearHerding:
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
     ) -> Iterator[State]:
         """Yield the start, then a state per pick; the objective is 1/2 |w - mu|^2."""
-        ask = Asker(objective, Tiered(oracle, self.exact, cache=0), start)
+        tiers = Tiered(oracle, self.exact, cache=0, sample=self.sample, ratio=self.ratio, seed=rng)
+        ask = Asker(objective, tiers, start)
         return FrankWolfe(Onwards(), OpenLoop(1.0), patience=_PATIENT).walk(_Share(ask, self.ratio), start)
 
 

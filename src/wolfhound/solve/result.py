@@ -381,7 +381,8 @@ def tell_trace(trace: Trace, source: Fingerprint, seconds: float) -> Details:
     ]
     audited = trace.ratio[np.isfinite(trace.ratio)]
     if len(audited):
-        found = f"mean {audited.mean():.3f}, least {audited.min():.3f} of {len(audited):,} audited queries"
+        low = f"tenth percentile {np.quantile(audited, 0.1):.3f}"
+        found = f"mean {audited.mean():.3f}, {low} of {len(audited):,} audited queries"
         fields.append(Field("gap found / true gap", found))
     return Details(tuple(fields), (Grid("States of the run by kind", headings, rows, (0, 1)),))
 
