@@ -70,6 +70,8 @@ ALPHA, TOTAL, RIDGE, MU, FLOOR = range(5)
 def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -> float:
     """Solve L x = b in place, given the solution up to place `first`, four rows of L at a time; |x|^2."""
     i, size = first, 0.0
+    for j in range(first):
+        size += x[j] * x[j]
     while i + 4 <= last:
         r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
         a, b, c, e = x[i], x[i + 1], x[i + 2], x[i + 3]
@@ -83,15 +85,15 @@ def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -
         c = (c - r2[i] * a - r2[i + 1] * b) * inverse[i + 2]
         e = (e - r3[i] * a - r3[i + 1] * b - r3[i + 2] * c) * inverse[i + 3]
         x[i], x[i + 1], x[i + 2], x[i + 3] = a, b, c, e
+        size += (a * a + b * b) + (c * c + e * e)
         i += 4
     while i < last:
         s = x[i]
         for j in range(i):
             s -= factor[i, j] * x[j]
         x[i] = s * inverse[i]
+        size += x[i] * x[i]
         i += 1
-    for j in range(last):
-        size += x[j] * x[j]
     return size
 
 
@@ -290,7 +292,7 @@ def absorb(
 # ---------------------------------------------------------------- moves
 
 
-@lean_kernel
+@lean_fast_kernel
 def advance(
     factor: Vector,
     lines: Vector,
@@ -514,19 +516,26 @@ def add_rows(out: NDArray[Any], rows: NDArray[Any], at: Ints, weights: NDArray[A
 
 @lean_kernel
 def lowest(values: NDArray[Any]) -> int:
-    """Place of the least of whole lanes of numbers: four chains, as a plain minimum is not vectorised."""
-    r0 = r1 = r2 = r3 = values[0]
-    for i in range(0, len(values), 4):
-        part = values[i : i + 4]
-        r0, r1 = min(r0, part[0]), min(r1, part[1])
-        r2, r3 = min(r2, part[2]), min(r3, part[3])
+    """Place of the least of whole lanes of numbers: eight chains, as a plain minimum is not vectorised."""
+    r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = values[0]
+    for i in range(0, len(values), 8):
+        part = values[i : i + 8]
+        r0 = part[0] if part[0] < r0 else r0
+        r1 = part[1] if part[1] < r1 else r1
+        r2 = part[2] if part[2] < r2 else r2
+        r3 = part[3] if part[3] < r3 else r3
+        r4 = part[4] if part[4] < r4 else r4
+        r5 = part[5] if part[5] < r5 else r5
+        r6 = part[6] if part[6] < r6 else r6
+        r7 = part[7] if part[7] < r7 else r7
+    r0, r1, r2, r3 = min(r0, r4), min(r1, r5), min(r2, r6), min(r3, r7)
     least = min(min(r0, r1), min(r2, r3))  # noqa: PLW3301 - of two is quick to compile
     for i in range(0, len(values), LANES):
         part, there = values[i : i + LANES], 0
-        for j in range(LANES):
+        for j in range(len(part)):
             there += part[j] == least
         if there > 0:
-            for j in range(LANES):
+            for j in range(len(part)):
                 if part[j] == least:
                     return i + j
     return 0

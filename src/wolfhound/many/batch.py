@@ -84,15 +84,18 @@ def measure_scales(
     """
     order = order if len(out[0]) else order[:TRIED]
     values, each = 0.5 * squares[order] - cross[:, order], np.arange(len(cross))
+    tried, sample = values, values[:, :SAMPLE]
     if len(out[0]):
         closed = np.zeros(cross.shape, np.bool_)
         closed[out] = True
         values[closed[:, order]] = np.inf
-    near = order[_first(values, TRIED).argmin(axis=1)]
-    prices = gram(near) - cross
+        tried, sample = _first(values, TRIED), _first(values, SAMPLE)
+    near = order[tried.argmin(axis=1)]
+    prices = gram(near)
+    prices -= cross
     here = prices[each, near]
     prices[out] = np.inf
-    sample = np.sort(_first(values, SAMPLE), axis=1)
+    sample = np.sort(sample, axis=1)
     count = np.maximum(np.isfinite(sample).sum(axis=1), 1)
     median = 0.5 * (sample[each, (count - 1) // 2] + sample[each, count // 2])
     # A target none of whose pool may be used has no scale.

@@ -85,7 +85,7 @@ class GramSolver:
             cross[:, :count],
             self.pool,
             (which[inside], banned[inside]),
-            lambda near: self.gram[near, :count],
+            lambda near: self.gram[near][:, :count],
         )
 
     def _prove(self, chunk: Chunk, found: FoundMixtures) -> Brackets:
