@@ -179,6 +179,8 @@ PAGES: dict[str, Page] = {
     "docs/nnls.md": Page(),
     "docs/synthetic-control.md": Page(),
     "docs/concepts.md": Page(),
+    "docs/stacking.md": Page(),
+    "docs/mixing.md": Page(),
     "docs/files.md": Page(in_files),
     "docs/mixtures.md": Page(mixtures, (("bootstrap(20", "bootstrap(2"),)),
     "docs/oracles.md": Page(oracles),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.weight_sets import fractions, least
 from wolfhound import Cone, Hull
 from wolfhound.core.contracts import WeightSet
-from wolfhound.core.weights import Prices, caps_of, fill, fill_pool, least_price, pay, ray_bound, settle
+from wolfhound.core.weights import KnownPrices, caps_of, fill, fill_pool, least_price, pay, ray_bound, settle
 
 NONE = np.empty(0, np.int64)
 
@@ -108,7 +108,7 @@ def test_the_least_price_is_a_bound_and_tight_where_all_are_known(
     ids = np.arange(len(q))
     found = least_price(
         over,
-        Prices(
+        KnownPrices(
             active=q[:k],
             caps=caps_of(over, ids[:k]),
             others=others,
@@ -122,7 +122,7 @@ def test_the_least_price_is_a_bound_and_tight_where_all_are_known(
 
 def test_a_single_atom_at_its_cap_is_proved_where_the_sum_may_be_less() -> None:
     """It is cheaper than nothing, and no other atom is there to bound mu."""
-    known = Prices(active=np.array([-2.0]), caps=np.array([0.7]), others=math.inf, count=0)
+    known = KnownPrices(active=np.array([-2.0]), caps=np.array([0.7]), others=math.inf, count=0)
     assert least_price(WeightSet(at_most=True, cap=0.7), known).value == pytest.approx(-1.4)
 
 
@@ -176,6 +176,13 @@ def test_weights_are_brought_into_a_set() -> None:
     assert settle(WeightSet(), np.array([1.0, 3.0]), np.full(2, np.inf)).tolist() == [0.25, 0.75]
     cone = WeightSet(total=np.inf, at_most=True, cap=2.0)
     assert settle(cone, np.array([1.0, 3.0]), np.full(2, 2.0)).tolist() == [1.0, 2.0]
+
+
+def test_what_caps_take_from_a_sum_goes_where_there_is_room() -> None:
+    caps = np.array([0.25, 0.5, 0.5])
+    settled = settle(WeightSet(cap=caps), np.array([0.25, 0.3, 0.2]), caps)
+    assert settled.sum() == pytest.approx(1.0, abs=1e-15)
+    assert (settled <= caps).all()
 
 
 def test_a_pool_grows_until_its_caps_can_sum_to_the_total() -> None:

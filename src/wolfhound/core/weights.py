@@ -189,11 +189,20 @@ def fill_pool(over: WeightSet, drawn: Ids, n: int, exclude: Ids) -> Ids:
 
 
 def settle(over: WeightSet, weights: Vector, caps: Vector) -> Vector:
-    """Weights of an active set, zero atom and all, that sum to what they should up to rounding."""
+    """Weights of an active set, zero atom and all, whose sum and caps hold up to rounding.
+
+    A factor that is nearly singular keeps the sum no better than it is conditioned: weights are scaled, and
+    what caps take from that goes to those that have room.
+    """
     if over.total == math.inf or not len(weights):
         return np.minimum(weights, caps)
     scale: float = over.total / float(weights.sum())
-    return np.minimum(weights * scale, caps)
+    out: Vector = np.minimum(weights * scale, caps)
+    if over.capped:
+        left, room = over.total - float(out.sum()), np.minimum(caps, over.total) - out
+        if 0.0 < left < float(room.sum()):
+            out = np.minimum(out + room * (left / float(room.sum())), caps)
+    return out
 
 
 class Added(NamedTuple):
@@ -220,7 +229,7 @@ class Least(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class KnownPrices:
     """What is known of q: lower bounds of the active atoms', with their caps, and of all `count` others'."""
 
     active: Vector
@@ -230,7 +239,7 @@ class Prices:
     widest: float = math.inf  # largest cap of the others
 
 
-def least_price(over: WeightSet, prices: Prices) -> Least:
+def least_price(over: WeightSet, prices: KnownPrices) -> Least:
     """Lower bound of sum_i (q_i w_i + ridge/2 w_i^2) over the set: see the head of this page.
 
     Weights as they are printed meet sum and caps up to rounding: so do these, a little larger.
@@ -239,7 +248,7 @@ def least_price(over: WeightSet, prices: Prices) -> Least:
     --------
     Two atoms of price 1 and 2, none above 0.6; all others cost 3 or more:
 
-    >>> known = Prices(active=np.array([1.0, 2.0]), caps=np.full(2, 0.6), others=3.0, count=9)
+    >>> known = KnownPrices(active=np.array([1.0, 2.0]), caps=np.full(2, 0.6), others=3.0, count=9)
     >>> round(least_price(WeightSet(cap=0.6), known).value, 12)
     1.4
     """
@@ -265,7 +274,7 @@ def _gain(over: WeightSet, p: Vector, caps: Vector) -> Vector:
     return np.multiply(below, caps, out=np.zeros(len(below)), where=below < 0.0)
 
 
-def _choose_mu(over: WeightSet, total: float, prices: Prices, caps: Vector) -> float:
+def _choose_mu(over: WeightSet, total: float, prices: KnownPrices, caps: Vector) -> float:
     """The best mu that no other atom undercuts: where the weights that it draws sum to the total."""
     high = prices.others if prices.count else math.inf
     if over.at_most:

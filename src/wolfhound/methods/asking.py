@@ -31,7 +31,7 @@ from wolfhound.core.contracts import (
 )
 from wolfhound.core.rounding import SAFE, TINY, UNIT, gamma, length, norm
 from wolfhound.core.validate import require, require_moderate
-from wolfhound.core.weights import Prices, caps_of, fill, least_price, pay, ray_bound, within_mass
+from wolfhound.core.weights import KnownPrices, caps_of, fill, least_price, pay, ray_bound, within_mass
 
 POOL = 1300
 """Least number of random atoms that a run begins with, and that give the scale of rtol."""
@@ -130,7 +130,7 @@ class Scores(NamedTuple):
     blur: float  # how much of a gap rounding may be
 
 
-class Direction(NamedTuple):
+class ConeDirection(NamedTuple):
     """A u with <s, A'u> >= least > 0 for all atoms s: the cone has no line."""
 
     u: Vector
@@ -157,7 +157,7 @@ class Asker:
         self.passes, self.scored = start.passes, start.scored
         self.ratio, self.slack = math.nan, math.inf
         self.over, self.mass = start.over, math.inf
-        self.direction: Direction | None = None
+        self.direction: ConeDirection | None = None
         self._proof = self._again = start.proof if start.over is None else None
         self._hint = start.lower
         self._rounding = 0.0  # the largest slack so far
@@ -292,7 +292,7 @@ class Asker:
     def _prove_prices(self, point: Point, found: Scores, active: Active, over: WeightSet) -> float:
         """f(x) - <grad, x> and the least of all prices over the set."""
         top, price = found.others, over.price
-        prices = Prices(
+        prices = KnownPrices(
             active=(price - found.active) - 4.0 * UNIT * (price + np.abs(found.active)),
             caps=caps_of(over, active.ids),
             others=(price - top) - 4.0 * UNIT * (price + abs(top)) if found.left else math.inf,

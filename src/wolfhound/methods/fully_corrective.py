@@ -35,7 +35,7 @@ from wolfhound.core.progress import Cut, report_rows
 from wolfhound.core.rounding import SAFE, UNIT, is_rounding, norm
 from wolfhound.core.validate import count, number
 from wolfhound.core.weights import NOBODY, caps_of, fill
-from wolfhound.methods.asking import Active, Asker, Direction, best_atom, cutgap, fill_start, noise
+from wolfhound.methods.asking import Active, Asker, ConeDirection, best_atom, cutgap, fill_start, noise
 from wolfhound.methods.atom_sets import AtomPool, PoolWeights, best_of, lift_rows, mix
 from wolfhound.methods.newton import NewtonInner
 from wolfhound.methods.newton_sets import SetNewton
@@ -139,7 +139,7 @@ class FullyCorrective:
 
     def _find_direction(
         self, objective: Objective, ask: Asker, start: Start, rng: np.random.Generator
-    ) -> Direction | None:
+    ) -> ConeDirection | None:
         """Find u with <s, u> > 0 for all atoms: their mean, or their least point; None: 0 is in the hull."""
         origin = cast(Distance, objective).to_origin()
         found = _try_direction(origin, ask, start.pool.astype(np.float64).mean(axis=0), SPREAD)
@@ -224,14 +224,14 @@ def _make_pool(start: Start, dtype: np.dtype[Any]) -> tuple[AtomPool, Vector]:
     return pool, weights
 
 
-def _try_direction(origin: Distance, ask: Asker, x: Vector, share: float) -> Direction | None:
+def _try_direction(origin: Distance, ask: Asker, x: Vector, share: float) -> ConeDirection | None:
     """A direction that all atoms share, by the pull of x: a query proves it."""
     point = origin.at(x)
     hits = ask.query(-point.grad[None])
     least = -float(hits.bounds[0]) - SAFE * point.grad_error * hits.radius
     if not (least > 0.0 and least >= share * 2.0 * point.value):
         return None
-    return Direction(-origin.residual(point)[1], least * (1.0 - 4.0 * UNIT))
+    return ConeDirection(-origin.residual(point)[1], least * (1.0 - 4.0 * UNIT))
 
 
 def _enter(hand: Hand, start: HullPoint) -> Inner:

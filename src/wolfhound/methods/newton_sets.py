@@ -14,7 +14,7 @@ import numpy as np
 from wolfhound.compiled.corral import BLOCK, Dense, correct
 from wolfhound.core.contracts import Ints, Objective, Point, Vector
 from wolfhound.core.progress import report_rows
-from wolfhound.core.weights import Prices, caps_of, least_price
+from wolfhound.core.weights import KnownPrices, caps_of, least_price
 from wolfhound.methods.atom_sets import AtomPool, PaidLine, PoolWeights, best_of
 from wolfhound.methods.newton import GAIN, SOLVED, Curved, Secant, Space, step_length
 from wolfhound.oracles.asking import rescore
@@ -80,7 +80,7 @@ class SetNewton:
         everywhere, within = np.arange(self._pool.size), self._within
         real = within.real(everywhere)
         caps = caps_of(within.over, self._pool.ids)
-        known = Prices(
+        known = KnownPrices(
             active=(scores + within.costs(everywhere))[real], caps=caps[real], others=np.inf, count=0
         )
         least = least_price(within.over, known).value
