@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Texts = list[str] | None
 
 _what = opt.in_panel("What is planned")
-_CRITERIA = ("d", "a", "i")
 _ROWS = 1_000_000
 """Runs that are written row by row: a table is made in memory."""
 
@@ -153,8 +152,9 @@ def _choose_model(name: str, *, intercept: bool) -> ModelLike:
 
 
 def _choose_criterion(name: str, region: str | None) -> Criterion:
-    require(name.lower() in _CRITERIA, "--criterion", f"one of {', '.join(_CRITERIA)}", name)
-    require(region is None or name.lower() == "i", "--region", "left out unless --criterion is i", region)
-    if name.lower() == "i":
-        return wh.IOptimal(region)
-    return wh.AOptimal() if name.lower() == "a" else wh.DOptimal()
+    from wolfhound.designs.criteria import CRITERIA  # noqa: PLC0415 - not needed for --help
+
+    letter = name.upper()
+    require(letter in CRITERIA, "--criterion", f"one of {', '.join(CRITERIA).lower()}", name)
+    require(region is None or letter == "I", "--region", "left out unless --criterion is i", region)
+    return wh.IOptimal(region) if letter == "I" else CRITERIA[letter]()

@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
+from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import MappedAtoms, fingerprint, finite_rows
-from wolfhound.data.encoding import Missing, TableAtoms, TableReport
-from wolfhound.designs.criteria import Criterion, DOptimal, Root, scale_root, scale_to_one
+from wolfhound.data.encoding import Missing, TableAtoms, TableReport, check_missing
+from wolfhound.designs.criteria import CRITERIA, Criterion, DOptimal, Root, scale_root, scale_to_one
 from wolfhound.designs.exact import Pool, check_size
 from wolfhound.designs.factors import (
     MODELS,
@@ -50,16 +51,17 @@ _SPREAD = 2.0**10
 """Columns whose sizes differ by more are scaled, by powers of two: exact."""
 
 
+@hint_keywords
 def design(
     candidates: Oracle | AtomsLike,
     *,
-    criterion: Criterion | None = None,
-    model: ModelLike = None,
+    criterion: Criterion | str | None = None,
+    model: ModelLike | str = None,
     given: AtomsLike | None = None,
     runs: int | None = None,
     exclude: ArrayLike | None = None,
-    columns: Sequence[str] | None = None,
-    missing: Missing = Missing.DROP,
+    columns: Sequence[str] | str | None = None,
+    missing: Missing | str = Missing.DROP,
     numeric_only: bool = False,
     efficiency: float = 1.0 - 1e-6,
     max_passes: float = math.inf,
@@ -76,10 +78,10 @@ def design(
         Possible experiments, one per row: `Factors`, an array, a frame, atoms, a file that may be
         larger than memory, or an oracle of forms such as `FormScan`.
     criterion
-        `DOptimal()` by default; `AOptimal()`, `IOptimal(region)`.
+        `DOptimal()` by default; `AOptimal()`, `IOptimal(region)`; or a letter: "D", "A", "I".
     model
-        `LinearModel()`, `Interactions()`, `Quadratic()`, a function of blocks of rows to blocks of terms,
-        or None: the rows are the terms.
+        `LinearModel()`, `Interactions()`, `Quadratic()`, or a name: "quadratic"; a function of blocks of
+        rows to blocks of terms; or None: the rows are the terms.
     given
         Rows of experiments that were run already; needs `runs`.
     runs
@@ -121,15 +123,16 @@ def design(
     >>> plan.efficiency > 0.999999, sorted(plan.ids.tolist())
     (True, [0, 1, 4, 5])
     """
-    began = time.perf_counter()
+    began, missing = time.perf_counter(), check_missing(missing)
     goal = validate.within(efficiency, "efficiency", "(0, 1)")
     limits = Limits(passes=max_passes, seconds=max_seconds)
     rng = validate.rng(seed)
-    criterion = DOptimal() if criterion is None else criterion
+    criterion = DOptimal() if criterion is None else make_named(criterion, CRITERIA, "criterion")
+    made: ModelLike = make_named(model, MODELS, "model")
     validate.kind(criterion, "criterion", "a criterion such as DOptimal()", "find_root", "name")
     with one_blas_thread():
         read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)
-        terms = _prepare(candidates, model, rng, read)._replace(missing=missing)
+        terms = _prepare(candidates, made, rng, read)._replace(missing=missing)
         if terms.table is not None:
             exclude = terms.table.find_places(exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))

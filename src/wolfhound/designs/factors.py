@@ -25,7 +25,6 @@ from wolfhound.data.encoding import (
     EncodingPlan,
     Missing,
     TableAtoms,
-    check_missing,
     encode_source,
     find_table,
 )
@@ -159,7 +158,7 @@ def read_factors(
     name: str,
     known: Sequence[Column] = (),
     *,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | str | None = None,
     missing: Missing = Missing.DROP,
     numeric_only: bool = False,
 ) -> tuple[Atoms, tuple[Column, ...]]:
@@ -177,7 +176,6 @@ def read_factors(
         require(not asked, "columns` and `numeric_only", rule, f"{columns}, {numeric_only}")
         found, named = value, _list_columns(value)
     elif (source := find_table(value)) is not None:
-        check_missing(missing)
         like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
         plan = EncodingPlan(
             missing=missing, numeric_only=numeric_only, places=True, names=False, like=like, called=name

@@ -22,7 +22,18 @@ from wolfhound.data.encoding import TableAtoms, TableReport
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, Curve, HerdSettings, KernelSession, Session
 from wolfhound.show import plot
-from wolfhound.show.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.show.markup import (
+    Atom,
+    Bar,
+    Field,
+    Grid,
+    HasSummary,
+    Picture,
+    Summary,
+    draw_pictures,
+    list_columns,
+    pick,
+)
 from wolfhound.solve.result import LISTED, TRACE, Trace, make_frame, tell_trace
 
 if TYPE_CHECKING:
@@ -33,6 +44,9 @@ if TYPE_CHECKING:
 _DRAWN = 2000  # atoms that a picture shows
 
 _SHOWN = 8
+
+_MANY = 0.05  # share of rows that are left out from which a way to keep them is told
+KEEP = 'rows left out stand for nothing: missing="level" (--missing level) keeps them'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -222,9 +236,8 @@ class HerdResult(HasSummary):
         """
         if title is not None:
             kind(title, "title", "a string", str)
-        drawings = [picture.draw for picture in _picture(self, atoms)]
         heading = self.summary().caption if title is None else title
-        return plot.keep(plot.draw_all(drawings, title=heading), path)
+        return plot.keep(draw_pictures(_picture(self, atoms), heading), path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that `wolfhound.load` reads."""
@@ -253,7 +266,11 @@ class HerdResult(HasSummary):
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
         spread = f"{self.ess:,.6g}" + (f", {self.zeros:,} of weight 0" if self.zeros else "")
-        random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
+        random, dropped = (
+            f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}",
+            self.table and self.table.dropped,
+        )
+        every = f"{n - dropped:,} complete rows of {n:,}" if dropped else f"{n:,}"
         size: dict[str, object] = {
             "m": k,
             "ess": self.ess,
@@ -262,11 +279,12 @@ class HerdResult(HasSummary):
         }
         quality = pick(self, "mmd", "mmd_random", "mmd_random_spread", "gain")
         fields = (
-            Field("atoms", f"{k:,} of {n:,}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
+            Field("atoms", f"{k:,} of {every}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
             Field("mmd", f"{_describe_quality(self)} ({random})", quality, ("MMD", f"{self.mmd:.3g}")),
             Field("gain", tile=("gain over random", finite_text(self.gain))),
             *_describe_labels(self),
             *self.notes,
+            *([("hint", KEEP)] if dropped and dropped > _MANY * n else []),
             Field("on", self.reference, {"reference": self.reference}),
             Field(
                 "cost",

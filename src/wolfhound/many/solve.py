@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import show_progress
 from wolfhound.core.stopwatch import time_solving
 from wolfhound.core.threads import one_blas_thread
@@ -50,7 +52,7 @@ from wolfhound.many.run import (
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve.arguments import find_rows, refuse_gaps, take_by_rows, to_rows
+from wolfhound.solve.arguments import as_names, find_rows, refuse_gaps, take_by_rows, to_rows
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""
@@ -59,6 +61,7 @@ EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
 
 
+@hint_keywords
 def minimize_many(
     targets: ArrayLike | Sequence[ArrayLike] | Sequence[Objective],
     atoms: Oracle | AtomsLike,
@@ -68,6 +71,7 @@ def minimize_many(
     exclude: ArrayLike | Sequence[ArrayLike] | None = None,
     at_most_one: bool = False,
     max_atoms: int | None = None,
+    names: Sequence[str] | None = None,
     max_memory: float | str | None = None,
     max_seconds: float = math.inf,
     skip: bool = False,
@@ -103,6 +107,8 @@ def minimize_many(
         atoms that leave, after exchanges; `ManyResult.price` says what that costs, and gaps still
         are to the minimum over the hull.
         With `at_most_one` the origin counts as one.
+    names : n strings, optional
+        Of the atoms; what is told and drawn of the result uses them.
     max_memory
         Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
         by default. Other sizes may change last bits; one that is too small is refused.
@@ -150,6 +156,7 @@ def minimize_many(
     oracle = atoms if validate.is_oracle(atoms) else Scan(cast(AtomsLike, atoms))
     source = oracle.atoms
     n, d = source.shape
+    name_rows = partial(_name_rows, table, as_names(names, n if table is None else table.report.rows))
     if is_list_of_objectives(targets):
         found = read_objectives(cast(Sequence[Objective], targets), d)
         points = as_points(found)
@@ -161,7 +168,7 @@ def minimize_many(
                 "max_memory": memory,
                 "progress": progress,
             }
-            return _name_rows(table, _minimize_list(found, oracle, out, clock, each))
+            return name_rows(_minimize_list(found, oracle, out, clock, each))
         targets = points
     check_out(out)
     given = read_targets(targets, d, skip=validate.flag(skip, "skip"))
@@ -180,11 +187,12 @@ def minimize_many(
     job = ManyJob(regime, given, excluded, wanted, stream)
     batches = run(job, clock, callback, progress)
     whole = join_batches(list(batches)) if stream is None else join_on_disk(stream.folder, batches)
-    return _name_rows(table, _result(whole, given, source, identity, began, priced=most is not None))
+    return name_rows(_result(whole, given, source, identity, began, priced=most is not None))
 
 
-def _name_rows(table: TableAtoms | None, solved: ManyResult) -> ManyResult:
-    """The answer by the rows of a table, if the atoms were one."""
+def _name_rows(table: TableAtoms | None, names: Sequence[str] | None, solved: ManyResult) -> ManyResult:
+    """The answer by the names of the atoms, and by the rows of a table if they were one."""
+    solved = replace(solved, names=names)
     if table is None:
         return solved
     ids, rows = to_rows(table, solved.ids), take_by_rows(table)

@@ -54,12 +54,16 @@ class Page:
             self._body.append(f'<h2 class="part" id="{anchor}">{escape(name)}</h2>')
         self._body.append(_write_head(told))
         self._add_section("The answer", list_facts(told.lines()) + list_notes(told.notes), level)
-        pictures = "".join(map(self._write_picture, told.pictures()))
-        self._add_section("In pictures", pictures and f'<div class="pictures">{pictures}</div>', level)
+        self.add_pictures("In pictures", told.pictures(), level)
         self._add_section("In tables", self._write_tables(told.tables), level)
         more = told.details()
         found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
         self._add_section("How it was found", found + self._write_tables(more.tables), level)
+
+    def add_pictures(self, heading: str, pictures: Iterable[Picture], level: int = 2) -> None:
+        """Add pictures under a heading, if there are any."""
+        drawn = "".join(map(self._write_picture, pictures))
+        self._add_section(heading, drawn and f'<div class="pictures">{drawn}</div>', level)
 
     def add_plan(self, told: Summary) -> None:
         """Add what other oracles would have cost."""

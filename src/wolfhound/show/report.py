@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from wolfhound.core.threads import get_threads
 from wolfhound.core.validate import describe, file_path, kind, require
 from wolfhound.data.writers import write_file
+from wolfhound.show.compare import picture_runs
 from wolfhound.show.markup import Atom, HasSummary, RowLabels, escape
 from wolfhound.show.page import Page
 
@@ -116,6 +117,9 @@ def make_page(
     page = Page(labels)
     if isinstance(result, Mapping):
         require(bool(result), "result", "at least one result", "an empty dict")
+        for each in result.values():
+            _check_result(each)
+        page.add_pictures("All runs", picture_runs(result))
         for name, each in result.items():
             page.add(_check_result(each).summary(), str(name))
         heading = f"{len(result)} results"

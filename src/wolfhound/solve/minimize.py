@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import INNER, Atoms, AtomsLike, Ids, Method, Objective, Oracle, Start, State
+from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import read_gap, show_progress
 from wolfhound.core.rounding import UNIT, ends_in_rounding, gamma
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.data.encoding import TableAtoms
-from wolfhound.methods.asking import POOL, SAMPLE
+from wolfhound.methods.asking import POOL, SAMPLE, best_atom
+from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan, least_memory
 from wolfhound.solve.arguments import (
@@ -44,6 +46,7 @@ _SAME = 64.0 * UNIT
 """Relative difference of atoms that are one point but for rounding."""
 
 
+@hint_keywords
 def minimize(
     objective: Objective,
     atoms: Oracle | AtomsLike,
@@ -76,8 +79,8 @@ def minimize(
         `FullyCorrective()` by default.
     rtol, atol
         The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
-        the larger of the Frank-Wolfe gap at a cold start over a random pool, and
-        median minus minimum of f over some of its atoms.
+        the larger of the Frank-Wolfe gap at the best atom of a random pool, and
+        median minus minimum of f over some of its atoms: the same for every method.
     max_steps, max_passes, max_seconds
         Limits; the best point so far is returned with its status.
     max_memory
@@ -142,11 +145,12 @@ def minimize(
         limits = limits.after(writer.steps)
 
     with one_blas_thread():
-        starts = [method.begin(objective, _draw_pool(objective, oracle.atoms, banned, rng), rng)]
+        begun, cold = _begin(method, objective, _draw_pool(objective, oracle.atoms, banned, rng), rng)
+        starts = [begun]
         if warm is not None:
             rows = finite_rows(oracle.atoms, warm.ids)
             starts.insert(0, replace(starts[0], rows=rows, **warm._asdict()))
-        scale, stake = _find_scale(objective, starts[-1])
+        scale, stake = _find_scale(objective, cold)
     goal = max(atol, rtol * scale)
     if writer is not None:
         starts[0] = writer.restart(starts[0])
@@ -175,11 +179,21 @@ def _draw_pool(objective: Objective, atoms: Atoms, exclude: Ids, rng: np.random.
     return Start(ids=ids[:0], weights=np.empty(0), rows=rows[:0], pool_ids=ids, pool=rows, exclude=exclude)
 
 
+def _begin(
+    method: Method, objective: Objective, pool: Start, rng: np.random.Generator
+) -> tuple[Start, Start]:
+    """Return where the method begins, and the best atom of the pool, which gives every method its goal."""
+    begun = method.begin(objective, pool, rng)
+    usual = isinstance(method, (FullyCorrective, FrankWolfe))  # which begin there: f is not computed twice
+    return begun, begun if usual else best_atom(objective, pool)
+
+
 def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
     """Return what rtol is relative to, and how much f varies over what was seen; 0 if that is rounding.
 
-    Of the cold start, so that a warm one changes neither goal nor success; it takes no pass. Values tell how
-    much f varies, slopes where these do not: at the edge of a domain slopes know no bounds.
+    Of the best atom of the pool, so that neither the method nor a warm start changes goal or success; it
+    takes no pass. Values tell how much f varies, slopes where these do not: at the edge of a domain slopes
+    know no bounds.
     """
     low, high = start.pool.min(axis=0).astype(np.float64), start.pool.max(axis=0).astype(np.float64)
     top = np.maximum(-low, high)
