@@ -18,7 +18,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Oracle, Vect
 from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
 from wolfhound.core.threads import one_blas_thread
-from wolfhound.data.atoms import MappedAtoms, fingerprint, finite_rows
+from wolfhound.data.atoms import MappedAtoms, block_rows, fingerprint, finite_rows
 from wolfhound.data.encoding import Missing, TableAtoms, TableReport, check_missing
 from wolfhound.designs.criteria import CRITERIA, Criterion, DOptimal, Root, scale_root, scale_to_one
 from wolfhound.designs.exact import Pool, check_size
@@ -33,6 +33,7 @@ from wolfhound.designs.factors import (
     measure_coding,
     name_columns,
     read_factors,
+    show_settings,
 )
 from wolfhound.designs.newton import Task
 from wolfhound.designs.result import Design
@@ -59,7 +60,7 @@ def design(
     model: ModelLike | str = None,
     given: AtomsLike | None = None,
     runs: int | None = None,
-    exclude: ArrayLike | None = None,
+    exclude: ArrayLike | Callable[[dict[str, Any]], Any] | None = None,
     columns: Sequence[str] | str | None = None,
     missing: Missing | str = Missing.DROP,
     numeric_only: bool = False,
@@ -86,8 +87,10 @@ def design(
         Rows of experiments that were run already; needs `runs`.
     runs
         How many more are planned, which says how much the given ones weigh.
-    exclude : (e,) ids, optional
-        Candidates that must not be used.
+    exclude : (e,) ids, or a function, optional
+        Candidates that must not be used. A function is given factors by name, (r,) each, texts as they were
+        written, and returns (r,) truths: ``lambda x: (x["t"] > 80) & (x["catalyst"] == "Pd")``. It takes a
+        pass over all candidates.
     columns
         Of a table: those that are factors; None: all that can be.
     missing
@@ -133,7 +136,9 @@ def design(
     with one_blas_thread():
         read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)
         terms = _prepare(candidates, made, rng, read)._replace(missing=missing)
-        if terms.table is not None:
+        if callable(exclude):
+            exclude = _forbid(terms, exclude)
+        elif terms.table is not None:
             exclude = terms.table.find_places(exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
         past, share, given_table = _read_given(terms, given, runs)
@@ -223,6 +228,17 @@ def _prepare(
     if isinstance(model, TermModel) and not isinstance(model, type):
         return _apply_model(factors, columns, model, rng)
     return _apply_function(factors, columns, model)
+
+
+def _forbid(terms: _Candidates, rule: Callable[[dict[str, Any]], Any]) -> Ids:
+    """Return the candidates that a rule of the caller excludes; one pass."""
+    found = [np.zeros(0, np.int64)]
+    for first, block in terms.factors.blocks(block_rows(terms.factors)):
+        gone = np.asarray(rule(show_settings(terms.spec.columns, block)))
+        right = gone.shape == (len(block),) and gone.dtype == np.bool_
+        validate.require(right, "exclude", "a function to one truth per candidate", validate.describe(gone))
+        found.append(first + np.flatnonzero(gone))
+    return np.concatenate(found)
 
 
 def _name_terms(columns: tuple[Column, ...]) -> ModelSpec:

@@ -52,7 +52,7 @@ class Column(NamedTuple):
 def show_settings(columns: Sequence[Column], settings: Matrix) -> dict[str, NDArray[Any]]:
     """Columns of numbers, and of texts as the user wrote them."""
     return {
-        column.name: np.array([column.show(value) for value in values]) if column.levels else values
+        column.name: np.array(column.levels)[values.astype(np.int64)] if column.levels else values
         for column, values in zip(columns, settings.T, strict=True)
     }
 

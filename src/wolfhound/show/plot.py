@@ -176,6 +176,31 @@ def draw_bars(axes: Axes, names: Sequence[str], values: Vector, *, x: str, faint
     axes.grid(visible=False, axis="y")
 
 
+def draw_histograms(axes: Axes, every: Vector, chosen: Vector, weights: Vector, *, x: str) -> None:
+    """Draw how numbers of all rows and of the chosen, weighted ones are spread, as shares: n differs."""
+    low, high = robust_limits(np.concatenate([every, chosen]))
+    edges = np.linspace(low, high, min(24, max(8, len(chosen) // 8)) + 1).tolist()
+    inside, near = (np.clip(values, low, high) for values in (every, chosen))  # ends hold what is beyond
+    shares = np.full(len(every), 1.0 / len(every))
+    axes.hist(inside, edges, weights=shares, color=PALE, label="all rows")
+    look: dict[str, Any] = {"histtype": "step", "color": COLOURS[0], "linewidth": 1.8}
+    axes.hist(near, edges, weights=weights, label="chosen", **look)
+    axes.locator_params(axis="x", nbins=5)
+    finish_axes(axes, x, "share of rows", legend=True)
+
+
+def draw_shares(axes: Axes, names: Sequence[str], every: Vector, chosen: Vector, *, y: str) -> None:
+    """Draw the share of each level among all rows and among the chosen, beside each other."""
+    places, width = np.arange(len(names)), 0.4
+    axes.barh(places - width / 2, every, width, color=PALE, label="all rows")
+    axes.barh(places + width / 2, chosen, width, color=COLOURS[0], label="chosen")
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
+    axes.set_yticks(places, labels=[verbatim(name) for name in shown], fontsize=9)
+    axes.set_ylim(len(names) - 0.4, -0.7 - 0.25 * len(names))  # the first at the top, the legend above it
+    finish_axes(axes, "share of rows", y, legend=True)
+    axes.grid(visible=False, axis="y")
+
+
 def draw_totals(
     axes: Axes, seconds: Mapping[str, float], *, marked: str, faint: Collection[str] = ()
 ) -> None:
