@@ -357,7 +357,7 @@ def _tell_details(result: HerdResult) -> Details:
     ids, names = result.ids[:LISTED], table.source.names[:_COLUMNS]
     rows = pick_rows(table.source.batches(names), ids)
     cells = zip(*(map(_show_cell, rows[name].to_pylist()) for name in names), strict=True)
-    listed = [(Atom(int(i)), *each) for i, each in zip(ids, cells, strict=True)]
+    listed = [(str(i), *each) for i, each in zip(ids, cells, strict=True)]
     grid = Grid("The chosen rows, with their columns", ("row", *names), listed, size=len(result.ids))
     return told._replace(tables=(grid, *told.tables))
 
