@@ -62,6 +62,7 @@ CODES = {status: code for code, status in enumerate(STATUSES)}
 _LISTED = 40  # targets that a table may show
 _TOP = 4  # atoms of each
 _MAPS = 4  # atoms of which a map is drawn
+_LITTLE = 0.01  # mean weight of an atom that no map is drawn of
 
 _BINS = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -375,8 +376,10 @@ class ManyResult(HasSummary):
         if len(self.shape) != 2:
             return []
         which, blank = np.repeat(np.arange(len(self)), self.support), np.where(self._solved, 0.0, np.nan)
-        pictures = []
+        pictures: list[Picture] = []
         for id, mean, targets in zip(*(each[:_MAPS].tolist() for each in self._find_used()), strict=True):
+            if pictures and mean < _LITTLE:
+                break  # the map would be empty
             weights, here = blank.copy(), self.ids == id
             weights[which[here]] = self.weights[here]
             name = PLAIN.name(Atom(id, self._name(id)))
