@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
-from wolfhound.core.names import suggest
+from wolfhound.core.names import FOREIGN, suggest
 from wolfhound.core.rounding import TINY, gamma
 from wolfhound.core.validate import array, count, matrix, real_array, require
 from wolfhound.data.atoms import ArrayAtoms
@@ -419,8 +419,7 @@ class CheckedOracle(abc.ABC):
 
     def __getattr__(self, name: str) -> Any:
         """Say what a word of another library may have meant."""
-        known = [each for each in dir(type(self)) if not each.startswith("_")]
-        hint = "" if name.startswith("_") else suggest(name, known)
+        hint = suggest(name, dir(type(self))) if name in FOREIGN else ""  # Python knows names that are close
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
 
     @abc.abstractmethod
