@@ -8,7 +8,7 @@ The same on the command line, for a table of your own:
 import numpy as np
 import pandas as pd
 
-from wolfhound import Missing, encode, herd
+from wolfhound import encode, herd
 
 
 def make_table(n: int) -> pd.DataFrame:
@@ -48,8 +48,10 @@ def main() -> None:
         "shares of origins:", shares, "of", complete["origin"].value_counts(normalize=True).round(3).to_dict()
     )
 
-    filled = herd(flights, 200, standardize=True, missing=Missing.MEAN)
-    print(f"{filled.table.dropped} rows are left out if means stand for what is missing")
+    kept = herd(flights, 200, standardize=True, missing="level")
+    share = kept.frame.loc[kept.frame["late"].isna(), "weight"].sum()
+    print(f"{kept.table.dropped} rows are left out if cancelled flights have a level of their own")
+    print(f"{flights['late'].isna().mean():.3f} of all flights are cancelled, {share:.3f} of 200")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,15 @@ python examples/plan_experiments.py
 """
 
 # SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
 import numpy as np
 
 import wolfhound as wh
+
+
+def is_unsafe(x: dict[str, Any]) -> Any:
+    return (x["catalyst"] == "Pd") & (x["temperature"] > 380.0) & (x["time"] > 40.0)
 
 
 def main() -> None:
@@ -19,16 +25,17 @@ def main() -> None:
             "catalyst": ["none", "Pd", "Pt"],
         }
     )
-    found = wh.design(possible, model=wh.Quadratic())
+    # With palladium it must not be hot and long.
+    found = wh.design(possible, model="quadratic", exclude=is_unsafe)
     print(found)
 
     plan = found.round(30)
     print(plan)
-    print(plan.to_frame().head())
+    print(plan.to_frame(seed=0).head())  # in random order
 
     # Ten runs were made; which twenty should follow, if predictions matter most?
     done = plan.to_frame().head(10)
-    more = wh.design(possible, model=wh.Quadratic(), criterion=wh.IOptimal(), given=done, runs=20)
+    more = wh.design(possible, model="quadratic", criterion="I", given=done, runs=20, exclude=is_unsafe)
     print(more.round(20))
 
     # The variance of a prediction in the middle, per run.

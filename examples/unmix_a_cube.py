@@ -21,13 +21,17 @@ def main() -> None:
     cube = parts @ spectra[[3, 17, 29]] + 0.003 * rng.standard_normal((30, 40, 80))
     cube[12, 20] = np.nan  # a dead pixel
 
-    result = wh.minimize_many(cube, spectra, at_most_one=True, skip=True)
+    minerals = [f"mineral {i}" for i in range(40)]
+    result = wh.minimize_many(cube, spectra, names=minerals, at_most_one=True, skip=True)
     print(result)
 
     found = result.to_dense()  # (30, 40, 40) fractions
     error = np.abs(found[..., [3, 17, 29]] - parts)[~np.isnan(cube).any(axis=2)].mean()
     print(f"mean error of the fractions {error:.4f}")
     print(f"distance of pixel (5, 5) from its mixture {result.distance.reshape(30, 40)[5, 5]:.4f}")
+    print("pixel (20, 30):", ", ".join(f"{atom.name} {atom.weight:.2f}" for atom in result.top((20, 30), 3)))
+    # Maps of the misfit, of the largest fractions and of their sum; a path would write them.
+    result.plot()
 
     few = wh.minimize_many(cube, spectra, at_most_one=True, skip=True, max_atoms=4)
     solved = np.isfinite(few.value)

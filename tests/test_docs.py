@@ -68,7 +68,8 @@ def home() -> Given:
 
 
 def unmixing() -> Given:
-    return {"cube": 0.3 * np.abs(normal(4, 5, 8)), "spectra": np.abs(normal(30, 8))}
+    materials = [f"mineral {i}" for i in range(30)]
+    return {"cube": 0.3 * np.abs(normal(4, 5, 8)), "spectra": np.abs(normal(30, 8)), "materials": materials}
 
 
 def minimise() -> Given:

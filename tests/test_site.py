@@ -18,6 +18,7 @@ from types import ModuleType
 import benchmarks_page
 import claims_table
 import draw_band
+import draw_guides
 import numpy as np
 import pytest
 import site_hooks
@@ -223,6 +224,15 @@ def test_the_readme_has_the_numbers_of_the_claims() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", list(draw_guides.DRAW))
+def test_pictures_of_guides_are_drawn(name: str, tmp_path: Path) -> None:
+    draw_guides.DRAW[name](tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    guides = "".join(path.read_text() for path in (ROOT / "docs").glob("*.md"))
+    assert f"images/{name}.png" in guides and (ROOT / "docs" / "images" / f"{name}.png").exists()
+
+
+@pytest.mark.slow
 def test_the_picture_shows_a_band_that_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, classical = draw_band.solve_both()
     assert ours.success and ours.passes <= 2
@@ -231,6 +241,8 @@ def test_the_picture_shows_a_band_that_closes(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(draw_band, "solve_both", lambda: (ours, classical))
     draw_band.main()
     assert (tmp_path / "band.svg").read_text().startswith("<?xml")
+    for picture in (tmp_path / "band.svg", draw_band.PICTURE):
+        assert "@media (prefers-color-scheme: dark)" in picture.read_text()
     assert draw_band.PICTURE.stat().st_size < 150_000
 
 

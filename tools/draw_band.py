@@ -22,6 +22,8 @@ from wolfhound.data.shipped import words
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "band.svg"
 WORD, MOST_PASSES = "king", 40
 OURS, THEIRS = "#1f5fbf", "#c2571a"
+IN_THE_DARK = {"#ffffff": "#16191d", "#000000": "#c9ced6", OURS: "#7aaeff", THEIRS: "#f0905a"}
+"""What colours become for readers whose system is dark; an <img> follows that, too."""
 
 
 def solve_both() -> tuple[wh.Result, wh.Result]:
@@ -89,11 +91,24 @@ def draw(ours: wh.Result, classical: wh.Result) -> Figure:
     return figure
 
 
+def follow_the_theme(svg: str) -> str:
+    """Return a picture that is light or dark as the reader's system is."""
+    rules = [
+        f"[style*='{what}: {light}']{{{what}:{dark}!important}}"
+        for light, dark in IN_THE_DARK.items()
+        for what in ("fill", "stroke")
+    ]
+    # Letters without a colour of their own have that of the whole.
+    dark = f"svg{{fill:{IN_THE_DARK['#000000']}}}{''.join(rules)}"
+    return svg.replace("</style>", f"@media (prefers-color-scheme: dark){{{dark}}}</style>", 1)
+
+
 def main() -> None:
     """Solve, draw, save; the same picture gives the same bytes."""
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURE
     with mpl.rc_context({"svg.hashsalt": "wolfhound", "svg.fonttype": "path", "font.size": 10}):
         draw(*solve_both()).savefig(place, metadata={"Date": None})
+    place.write_text(follow_the_theme(place.read_text()))
 
 
 if __name__ == "__main__":

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe as SublinearFrankWolfe
     from wolfhound.planning.plan import choose_oracle as choose_oracle
     from wolfhound.planning.plan import plan as plan
+    from wolfhound.show.compare import plot as plot
     from wolfhound.show.report import report as report
     from wolfhound.solve.minimize import minimize as minimize
     from wolfhound.solve.nnls import NnlsResult as NnlsResult
@@ -149,6 +150,7 @@ _NAMES = {
     "paper.projected": ("Projected",),
     "paper.sublinear_frank_wolfe": ("Halving", "SublinearFrankWolfe"),
     "planning.plan": ("choose_oracle", "plan"),
+    "show.compare": ("plot",),
     "show.report": ("report",),
     "solve.minimize": ("minimize",),
     "solve.nnls": ("NnlsResult", "nnls"),

@@ -34,7 +34,7 @@ def test_every_row_gets_a_posterior_mean(run: Run, table: None) -> None:
     assert "proved over the continuum" in words(ran.out)
     with open("posterior.csv") as file:
         lines = list(csv.DictReader(file))
-    assert list(lines[0]) == ["name", "z", "posterior_mean", "low", "high", "lfsr"]
+    assert list(lines[0]) == ["name", "z", "s", "posterior_mean", "low", "high", "lfsr"]
     fit = wh.load("fit")
     np.testing.assert_array_equal([float(line["posterior_mean"]) for line in lines], fit.posterior_mean())
     assert Path("prior.png").read_bytes()[:4] == b"\x89PNG"
@@ -82,7 +82,7 @@ def test_what_was_observed_stays_as_it_was(run: Run, folder: Path) -> None:
     assert run("npmle", "data.csv", "--x", "z", "--se", "s", "-o", "posterior.csv").code == 0
     with open("posterior.csv") as file:
         lines = list(csv.DictReader(file))
-    assert list(lines[0]) == ["low", "z", "posterior_mean", "npmle_low", "high", "lfsr"]
+    assert list(lines[0]) == ["low", "z", "s", "posterior_mean", "npmle_low", "high", "lfsr"]
     assert [line["low"] for line in lines] == list("abcd")
     assert [line["z"] for line in lines] == ["1.5", "nan", "-2.0", "2.5"]
     assert [line["npmle_low"] == "nan" for line in lines] == [False, True, True, False]

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 
 from tests.conformance.atoms import check_atoms
 from wolfhound import FileAtoms, Missing, encode, minimize, minimize_many
-from wolfhound.data import files
+from wolfhound.data import files, tables
 from wolfhound.data.atoms import as_atoms, fingerprint
 from wolfhound.data.encoding import EncodingPlan, TableAtoms, TableReport, encode_source, find_table
 from wolfhound.objectives.plain import SquaredDistance
 
 FLIGHTS = Path(__file__).parent / "flights.csv"
+FORMATS = ("csv", "parquet", "feather")
 COUNTED = ["dep_time", "dep_delay", "arr_delay", "air_time"]
 
 
@@ -107,14 +108,54 @@ def test_an_error_names_columns_row_and_remedy() -> None:
     )
     with pytest.raises(ValueError, match=told + r".*the first in row 11: dep_time \(54\).*air_time \(63\)\."):
         encode(FLIGHTS, missing=Missing.ERROR)
-    with pytest.raises(TypeError, match=r"`missing` must be one of Missing.DROP, .* Got 'drop'"):
-        encode(FLIGHTS, missing="drop")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"`missing` must be one of Missing.DROP, .* Got 'leave'"):
+        encode(FLIGHTS, missing="leave")
     with pytest.raises(ValueError, match=r"`the table` must be one with a row that has no missing value"):
         encode(pd.DataFrame({"x": [math.nan, 1.0], "y": [1.0, math.nan]}))
     with pytest.raises(ValueError, match=r"free of missing values.* the first in row 1: kind \(1\)"):
         encode(pd.DataFrame({"x": [1.0, 2.0], "kind": ["a", None]}), labels=["kind"], missing=Missing.MEAN)
     with pytest.raises(ValueError, match="`the table` must be a table with rows"):
         encode(pd.DataFrame({"x": np.empty(0)}))
+
+
+def test_missing_values_are_levels() -> None:
+    frame = pd.DataFrame({"x": [1.0, None, 4.0], "kind": ["b", None, "b"], "z": [0.0, 1.0, 2.0]})
+    found = encode(frame, missing="level")
+    assert found.names == ("x", "x=missing", "kind=b", "kind=missing", "z")
+    expected = [[1.0, 0.0, 1.0, 0.0, 0.0], [2.5, 1.0, 0.0, 1.0, 1.0], [4.0, 0.0, 1.0, 0.0, 2.0]]
+    np.testing.assert_array_equal(read(found), expected)
+    assert (found.ids, found.report.dropped, found.report.marked) == (None, 0, True)
+    assert found.report.notes[0] == ("missing", "2 values are levels of their own: x (1), kind (1)")
+    assert TableReport.from_json(found.report.to_json()) == found.report
+    vectors = pd.DataFrame({"v": [[1.0, 2.0], None, [3.0, 6.0]]})
+    np.testing.assert_array_equal(read(encode(vectors, missing="level")), [[1, 2, 0], [2, 4, 1], [3, 6, 0]])
+
+
+def test_a_table_that_is_matched_has_the_same_levels() -> None:
+    frame = pd.DataFrame({"x": [1.0, None, 4.0, 5.0], "kind": ["b", None, "a", "a"]})
+    like = encode(frame, missing="level").columns
+    whole = find_table(pd.DataFrame({"x": [2.0, 3.0], "kind": ["a", "b"]}))
+    assert whole is not None
+    plan = EncodingPlan(missing=Missing.LEVEL, like=like, called="target")
+    np.testing.assert_array_equal(read(encode_source(whole, plan)), [[2, 0, 1, 0, 0], [3, 0, 0, 1, 0]])
+    table = find_table(frame)
+    assert table is not None
+    np.testing.assert_array_equal(read(encode_source(table, plan))[:, 1], [0, 1, 0, 0])
+    plain = plan._replace(like=encode(frame).columns)
+    with pytest.raises(ValueError, match=r"`target` must be free of missing values in x, .* Got 1\."):
+        encode_source(table, plain)
+
+
+@pytest.mark.parametrize("word", [*tables.BLANKS, " NA "])
+def test_words_for_nothing_are_missing_in_every_format(word: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "kind": ["a", word, "a", "b"]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_feather(tmp_path / "t.feather")
+    for form in (frame, pl.from_pandas(frame), *(tmp_path / f"t.{each}" for each in FORMATS)):
+        found = encode(form).ids
+        assert found is not None
+        assert found.tolist() == [0, 2, 3]
 
 
 def test_a_carried_column_drops_no_row() -> None:
@@ -264,10 +305,10 @@ def test_names_that_are_numbers() -> None:
     assert encode(pd.DataFrame(np.eye(3)), columns=[0, 2], labels=[1]).names == ("0", "2")  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("option", ["columns", "labels"])
-def test_one_text_is_no_list_of_names(option: str) -> None:
-    with pytest.raises(TypeError, match=f"`{option}` must be a list of names. Got 'xy'"):
-        encode(pd.DataFrame({"x": [1.0], "y": [2.0]}), **{option: "xy"})  # type: ignore[arg-type]
+def test_one_text_is_the_name_of_one_column() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0], "xy": [3.0, 4.0]})
+    assert encode(frame, columns="xy").names == ("xy",)
+    assert encode(frame, labels="xy").names == ("x",)
 
 
 def test_every_column_with_a_missing_value_is_named() -> None:

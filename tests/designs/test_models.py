@@ -141,3 +141,23 @@ def test_a_forged_coding_is_refused(name: str, number: float, tmp_path: Path) ->
     replace(found, model=model).save(tmp_path / "forged")
     with pytest.raises(ValueError, match=name):
         wolfhound.load(tmp_path / "forged")
+
+
+def test_a_rule_excludes_candidates() -> None:
+    grid = Factors({"t": np.linspace(20.0, 100.0, 9), "catalyst": ["none", "Pd"], "p": [1.0, 2.0, 3.0]})
+    found = design(grid, model="quadratic", exclude=lambda x: (x["t"] > 50) & (x["catalyst"] == "Pd"))
+    frame = grid.to_frame()
+    ids = np.flatnonzero((frame["t"] > 50) & (frame["catalyst"] == "Pd"))
+    np.testing.assert_array_equal(found.weights, design(grid, model="quadratic", exclude=ids).weights)
+    assert not np.isin(found.ids, ids).any()
+    with pytest.raises(ValueError, match="`exclude` must be a function to one truth per candidate"):
+        design(grid, model="linear", exclude=lambda x: x["t"])
+
+
+def test_all_factors_are_drawn() -> None:
+    names = "abcde"
+    grid = Factors({name: [-1.0, 1.0] for name in names})
+    plan = design(grid, model="linear").round(8)
+    titles = [picture.title for picture in plan.summary().pictures()]
+    assert [title.split(":")[1].split(",")[0] for title in titles] == [" a and b", " c and d", " e"]
+    assert len(plan.plot().axes) == 3

@@ -384,7 +384,6 @@ def test_bad_arguments_in_a_feature_space(m: int, options: dict[str, Any], words
         (True, {}, "`m` must be an integer >= 1. Got True."),
         (5, {"start": [0.5]}, "`start` must be a vector of integer ids."),
         (5, {"kernel": Gaussian}, "`kernel` must be a kernel such as Gaussian()."),
-        (5, {"kernel": "gaussian"}, "`kernel` must be a kernel such as Gaussian()."),
     ],
 )
 def test_arguments_of_another_type(m: Any, options: dict[str, Any], words: str) -> None:

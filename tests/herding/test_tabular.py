@@ -86,3 +86,26 @@ def test_a_column_may_be_called_by_its_number() -> None:
     labels = herd(frame, 4, by=2, evaluate=False).labels
     assert labels is not None
     assert set(labels.tolist()) == {"u", "v"}
+
+
+def test_all_rows_are_drawn_against_the_chosen() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "kind": rng.choice(["a", "b"], 300), "y": 0.0})
+    frame["y"] = 0.1 * frame["x"]
+    result = herd(frame, 30)
+    titles = [picture.title for picture in result.summary().pictures()]
+    assert titles[2:] == [f"{name}: all rows and the chosen" for name in ("x", "kind", "y")]
+    assert len(result.plot().axes) == 5
+    shares = list(result.summary().pictures())[3].numbers
+    assert shares is not None
+    expected = [f"{float(share):.6g}" for share in frame["kind"].value_counts(normalize=True)]
+    assert [row[1] for row in shares.rows] == expected
+
+
+def test_a_page_shows_the_chosen_rows_with_their_columns() -> None:
+    frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 40), "kind": ["a", "b"] * 20, "when": ["today"] * 40})
+    result = herd(frame, 6, columns="x")
+    rows = result.summary().details().tables[0]
+    assert rows.headings == ("row", "x", "kind", "when")
+    first = int(result.ids[0])
+    assert rows.rows[0][1:] == (f"{frame['x'][first]:.6g}", frame["kind"][first], "today")

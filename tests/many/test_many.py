@@ -313,6 +313,31 @@ def test_a_stream_of_another_oracle_is_refused(tmp_path: Path) -> None:
         wh.minimize_many(TARGETS, wh.ClusterIndex.build(ATOMS), out=tmp_path / "out")
 
 
+def test_pixels_by_row_and_column_and_names_of_the_library() -> None:
+    cube, names = TARGETS.reshape(3, 4, -1), [f"mineral {i}" for i in range(len(ATOMS))]
+    found = wh.minimize_many(cube, ATOMS, names=names)
+    np.testing.assert_array_equal(found.x((1, 2)), found.x(6))
+    largest = found.top((1, 2), 2)[0]
+    place = found.indptr[6]
+    assert (largest.id, largest.weight) == (found.ids[place], found.weights[place])
+    assert largest.name == f"mineral {largest.id}"
+    assert "mineral" in str(found.summary().tables[0].rows[0])
+    with pytest.raises(ValueError, match=r"`i` must be a place in 3 x 4 targets. Got \(3, 0\)\."):
+        found.x((3, 0))
+    with pytest.raises(ValueError, match="`names` must be"):
+        wh.minimize_many(cube, ATOMS, names=["one"])
+
+
+def test_a_cube_is_drawn_as_maps() -> None:
+    cube = 0.1 * TARGETS.reshape(3, 4, -1)
+    found = wh.minimize_many(cube, ATOMS, at_most_one=True, names=[f"m{i}" for i in range(len(ATOMS))])
+    titles = [picture.title for picture in found.summary().pictures()]
+    used = np.bincount(found.ids, found.weights)
+    assert titles[1] == f"Where m{used.argmax()} is"
+    assert titles[-1] == "Sum of all weights: the rest is shadow"
+    assert len(found.plot().axes) == len(titles)
+
+
 def test_a_skipped_target_is_not_one_of_zeros(tmp_path: Path) -> None:
     rows = [*TARGETS[:3], np.ones(2)]
     wh.minimize_many(rows, ATOMS, skip=True, out=tmp_path / "out")

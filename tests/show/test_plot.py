@@ -104,10 +104,10 @@ def test_curves_have_colours_of_their_own() -> None:
     assert len({str(line.get_color()) for line in lines}) == len(plot.COLOURS)
 
 
-@pytest.mark.parametrize("how_many", [0, len(plot.COLOURS) + 1])
-def test_compare_refuses_more_runs_than_colours(how_many: int) -> None:
+@pytest.mark.parametrize("how_many", [0, len(plot.COLOURS) * len(plot.DASHES) + 1])
+def test_compare_refuses_more_runs_than_looks(how_many: int) -> None:
     runs = {str(i): plot.Run(PASSES, SECONDS, VALUE) for i in range(how_many)}
-    with pytest.raises(ValueError, match=r"`runs` must be 1 to \d runs\. Got \d"):
+    with pytest.raises(ValueError, match=r"`runs` must be 1 to \d+ runs\. Got \d"):
         plot.draw_gaps(runs)
 
 
@@ -159,7 +159,12 @@ def test_texts_of_users_are_drawn_as_they_stand(tmp_path: Path, name: str) -> No
     plot.keep(figure, tmp_path / "a.svg")
     totals = partial(plot.draw_totals, seconds={name: 1.0, "other": 2.0}, marked=name)
     stems = partial(plot.draw_stems, places=ones, weights=ones, x=name, y=name)
-    plot.keep(plot.draw_all([totals, stems], title=name), tmp_path / "a.png")
+    bars = partial(
+        plot.draw_bars, names=[name, "2 more"], values=np.array([0.7, 0.3]), x="weight", faint=True
+    )
+    figure = plot.draw_all([totals, stems, bars], title=name, titles=[name] * 3)
+    assert [axes.get_title("left").replace("\n", " ") for axes in figure.axes] == [plot.verbatim(name)] * 3
+    plot.keep(figure, tmp_path / "a.png")
 
 
 @pytest.mark.slow

@@ -31,6 +31,7 @@ from wolfhound import (
     Scan,
     SquaredDistance,
     Status,
+    SublinearFrankWolfe,
     minimize,
     set_threads,
 )
@@ -43,6 +44,12 @@ METHODS: tuple[Method, ...] = (FullyCorrective(), FrankWolfe(Away()))
 
 def cloud(n: int = 3000, d: int = 4, seed: int = 0) -> Matrix:
     return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def test_the_goal_is_the_same_for_every_method() -> None:
+    rows, methods = cloud(400), (*METHODS, SublinearFrankWolfe(ratio=0.9))
+    goals = {minimize(DISTANCE, rows, method=method, rtol=0.1, max_steps=3).goal for method in methods}
+    assert len(goals) == 1
 
 
 # ---------------------------------------------------------------- warm starts, names, exclude

@@ -75,7 +75,7 @@ NumericOnly = Annotated[
 MissingValues = Annotated[
     str,
     option(
-        "Rows of a table with missing values: left out, filled with means, or refused.",
+        "Missing values of a table: leave rows out, fill with means, make them a level, or refuse.",
         "--missing",
         metavar="|".join(MISSING),
     ),

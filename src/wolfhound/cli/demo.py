@@ -14,7 +14,7 @@ from typer import Exit
 import wolfhound as wh
 from wolfhound.cli import _output as output
 from wolfhound.cli._options import option
-from wolfhound.cli.explain import Explanation, trace_gap
+from wolfhound.cli.explain import Explanation
 from wolfhound.core.contracts import Atoms, Objective, Status
 from wolfhound.core.text import seconds_text
 from wolfhound.data import shipped as data
@@ -119,6 +119,7 @@ def _print_races(console: Console, races: list[Race]) -> None:
 
 
 def _draw(race: Race, n: int) -> Figure:
-    runs = {"wolfhound": trace_gap(race.ours), "classical Frank-Wolfe": trace_gap(race.classical)}
+    traces = {"wolfhound": race.ours.trace, "classical Frank-Wolfe": race.classical.trace}
+    runs = {name: plot.Run(each.passes, each.seconds, each.gap) for name, each in traces.items()}
     title = f'"{race.name}" as a mixture of {n - 1:,} other words'
     return plot.draw_gaps(runs, goal=race.ours.goal, title=title)

@@ -149,7 +149,9 @@ def _choose_model(name: str, *, intercept: bool) -> ModelLike:
 
 
 def _choose_criterion(name: str, region: str | None) -> Criterion:
-    known: dict[str, Criterion] = {"d": wh.DOptimal(), "a": wh.AOptimal(), "i": wh.IOptimal(region)}
-    require(name.lower() in known, "--criterion", f"one of {', '.join(known)}", name)
-    require(region is None or name.lower() == "i", "--region", "left out unless --criterion is i", region)
-    return known[name.lower()]
+    from wolfhound.designs.criteria import CRITERIA  # noqa: PLC0415 - not needed for --help
+
+    letter = name.upper()
+    require(letter in CRITERIA, "--criterion", f"one of {', '.join(CRITERIA).lower()}", name)
+    require(region is None or letter == "I", "--region", "left out unless --criterion is i", region)
+    return wh.IOptimal(region) if letter == "I" else CRITERIA[letter]()

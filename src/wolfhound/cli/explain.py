@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -29,16 +30,17 @@ from wolfhound.data.files import FileRows
 from wolfhound.data.table_files import NAMED, ArrayTable, open_table
 from wolfhound.data.writers import TABLES, Columns, write_table
 from wolfhound.many.result import STATUSES, ManyResult
-from wolfhound.show import plot
-from wolfhound.show.markup import Grid
+from wolfhound.show.markup import Grid, draw_pictures
 from wolfhound.show.markup import list_weights as grid_weights
-from wolfhound.solve.result import Result
+from wolfhound.solve.result import Result, picture_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 20
 """Targets of a file whose atoms are printed."""
+
+_DRAWN = 6  # targets whose mixtures are drawn
 
 
 class Explanation(NamedTuple):
@@ -108,7 +110,7 @@ def explain(
     checkpoint: opt.Checkpoint = None,
     picture: Annotated[
         Path | None,
-        opt.file_output("Draw the convergence, of --targets the distances: .png, .svg or .pdf.", "--plot"),
+        opt.file_output("Draw the mixture, of --targets the distances: .png, .svg or .pdf.", "--plot"),
     ] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
@@ -227,7 +229,7 @@ def _sum_up(done: Sequence[Explanation], wanted: int) -> str:
 
 
 def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequence[Explanation]) -> None:
-    """Write all weights, a picture of the gaps, and a page of all targets."""
+    """Write all weights, a picture of the mixtures, and a page of all targets."""
 
     def join_weights() -> Columns:
         tables = [output.list_weights(each.result) for each in done]
@@ -236,13 +238,11 @@ def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequ
         return {"target": targets, **whole}
 
     def draw() -> Figure:
-        if len(done) == 1:
-            return done[0].result.plot(title=done[0].target)
         named = _name_results(done)
-        shown = list(named)[: len(plot.COLOURS)]
-        count = f"all {len(named)}" if len(shown) == len(named) else f"the first {len(shown)} of {len(named)}"
-        curves = {name: trace_gap(named[name]) for name in shown}
-        return plot.draw_gaps(curves, title=f"proved gaps of {count} targets")
+        shown = list(named)[:_DRAWN]
+        count = "" if len(shown) == len(named) else f" (the first {len(shown)} of {len(named)} targets)"
+        mixtures = [picture_weights(named[name])._replace(title=name) for name in shown]
+        return draw_pictures(mixtures, f"{', '.join(shown)}, explained{count}")
 
     told = ", ".join(dict.fromkeys(each.target for each in done))
     outputs.write(
@@ -265,11 +265,6 @@ def _name_results(done: Sequence[Explanation]) -> dict[str, Result]:
             name += " "
         named[name] = each.result
     return named
-
-
-def trace_gap(result: Result) -> plot.Run:
-    """Return the curve of a gap."""
-    return plot.Run(result.trace.passes, result.trace.seconds, result.trace.gap)
 
 
 # ---------------------------------------------------------------- all points of a file
@@ -296,23 +291,16 @@ class FileExplained(NamedTuple):
             return
         documents = []
         for i, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
-            atoms = [dict(zip(("id", "name", "weight"), atom, strict=True)) for atom in self._atoms(i)]
+            atoms = [atom._asdict() for atom in self.result.top(i, len(self.result.ids))]
             success = STATUSES[self.result.codes[i]].success
             documents.append({**dict(zip(columns, row, strict=True)), "success": success, "atoms": atoms})
         output.print_json({"table": self.table, "targets": documents})
-
-    def _atoms(self, i: int) -> list[tuple[int, str | None, float]]:
-        """Id, name and weight of the atoms of a target, the largest first."""
-        here = slice(self.result.indptr[i], self.result.indptr[i + 1])
-        ids, weights = self.result.ids[here].tolist(), self.result.weights[here].tolist()
-        names = [None if self.names is None else self.names[id] for id in ids]
-        return list(zip(ids, names, weights, strict=True))
 
     def print(self, top: int) -> None:
         """Print the first targets with their atoms, and how many were proved."""
         console, result = output.stdout(), self.result
         for i in range(min(len(result), SHOWN)):
-            grid = grid_weights("", self._atoms(i), size=int(result.support[i]))
+            grid = grid_weights("", result.top(i, len(result.ids)), size=int(result.support[i]))
             cost = f"{result.support[i]} atoms, {passes_text(float(result.passes[i]))}"
             proof = f"{result.distance[i]:.6g}, proved gap {result.gap[i]:.2g}, {cost}"
             print_mixture(console, self.targets[i], grid, top, proof, STATUSES[result.codes[i]])
@@ -355,7 +343,7 @@ def explain_file(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
         )
     kept = rows.kept_names if exclude_self else None
     called = [str(i) for i in range(m)] if kept is None else kept
-    return FileExplained(called, rows.name_rows(result), names, rows.describe())
+    return FileExplained(called, replace(rows.name_rows(result), names=names), names, rows.describe())
 
 
 def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any] | FileRows:

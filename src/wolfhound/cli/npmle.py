@@ -169,15 +169,19 @@ def _make_family(name: str, second: float | Vector, df: float | None) -> Likelih
 def _list_posterior(
     table: Table, fit: MixtureFit, x: str, ids: Ids | None, level: float
 ) -> dict[str, NDArray[Any]]:
-    """The texts of every row, its observation, and what the fit says of it; nan for rows left out."""
-    texts = [name for name in table.texts if name != x]
-    given: dict[str, NDArray[Any]] = {name: np.array(read_texts(table, name, "")) for name in texts}
-    # Also of rows that are left out because another value is missing.
-    values, missing = read_column(table, x)
-    given[x] = np.where(missing, np.nan, values.astype(np.float64))
+    """The columns of every row but vectors, and what the fit says of it; nan for rows left out."""
+    given: dict[str, NDArray[Any]] = {}
+    for name in table.names:
+        if table.kinds.get(name) is Kind.NUMBER:  # of rows that are left out, too
+            values, missing = read_column(table, name)
+            plain = name != x and not missing.any()
+            given[name] = values if plain else np.where(missing, np.nan, values.astype(np.float64))
+        elif table.kinds.get(name) is not Kind.VECTOR:
+            given[name] = np.array(read_texts(table, name, ""))
+    size = len(given[x])
     low, high = fit.posterior_interval(level=level).T
     found = {"posterior_mean": fit.posterior_mean(), "low": low, "high": high, "lfsr": fit.lfsr()}
-    added = {find_free(name, given, "npmle_"): np.full(len(values), np.nan) for name in found}
+    added = {find_free(name, given, "npmle_"): np.full(size, np.nan) for name in found}
     for column, known in zip(added.values(), found.values(), strict=True):
         column[slice(None) if ids is None else ids] = known
     return {**given, **added}

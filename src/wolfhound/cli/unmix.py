@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-from numpy.typing import NDArray
 from typer import Argument
 
 import wolfhound as wh
@@ -48,7 +46,8 @@ def unmix(
     ] = None,
     summary: opt.Summary = None,
     picture: Annotated[
-        Path | None, opt.file_output("Draw a map of errors: .png, .svg or .pdf.", "--plot")
+        Path | None,
+        opt.file_output("Draw maps of the misfit and the largest fractions: .png, .svg or .pdf.", "--plot"),
     ] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
@@ -78,6 +77,7 @@ def unmix(
             rtol=rtol,
             at_most_one=shadow,
             max_atoms=max_atoms,
+            names=known,
             max_seconds=max_seconds,
             skip=skip,
             out=save,
@@ -85,7 +85,7 @@ def unmix(
             seed=seed,
         )
     if summary is not None:
-        write_table(summary, {**_places(result), **result.to_columns()})
+        write_table(summary, {**result.to_places(), **result.to_columns()})
     title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
     outputs.finish(
         result,
@@ -101,12 +101,4 @@ def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None
     if path.suffix.lower() == ".npy":
         write_file(path, npy_bytes(result.to_dense()))
         return
-    write_table(path, list_mixtures(result, _places(result), names, "fraction"))
-
-
-def _places(result: ManyResult) -> dict[str, NDArray[Any]]:
-    """Which pixel each target is."""
-    pixels = np.arange(len(result))
-    if len(result.shape) != 2:
-        return {"pixel": pixels}
-    return dict(zip(("row", "column"), np.unravel_index(pixels, result.shape), strict=True))
+    write_table(path, list_mixtures(result, result.to_places(), names, "fraction"))

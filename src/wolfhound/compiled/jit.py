@@ -173,13 +173,17 @@ _TIMER = _Timer()
 event.register("numba:compile", _TIMER)
 
 
+_NO_DOORS = ("wolfhound.cli", "wolfhound.core.names")
+"""Rooms whose functions stand before those that are called."""
+
+
 def _name_caller() -> str | None:
     """Name what the user called: the outermost function of the package on the stack."""
     frame: FrameType | None = sys._getframe()
     name = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("wolfhound.") and not module.startswith("wolfhound.cli"):
+        if module.startswith("wolfhound.") and not module.startswith(_NO_DOORS):
             name = frame.f_code.co_qualname
         frame = frame.f_back
     return None if name is None or "<" in name or name.startswith("_") else name

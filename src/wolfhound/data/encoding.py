@@ -2,7 +2,7 @@
 
 The one place that knows. One pass over batches stores numbers and the places of texts among their
 levels, nan where a value is missing; rows are left out, filled and coded as they are read, so a file
-may be far larger than memory. A null, a nan and a text of blanks are the same in every format.
+may be far larger than memory. A null, a nan and a text of `BLANKS` are the same in every format.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import report_rows
 from wolfhound.core.validate import describe, join_numbers, require, require_exact
 from wolfhound.data import files
@@ -52,6 +53,9 @@ __all__ += ["join_labels", "read_column", "read_texts"]
 MOST_LEVELS = 64
 """Levels of a category; more are names of rows."""
 
+MISSING = "missing"
+"""The level of texts that are missing, and the name of the column that says where numbers are."""
+
 KEPT = 256 << 20
 """Coded rows up to so many bytes are kept in memory, else made anew in every pass."""
 
@@ -61,7 +65,11 @@ class Missing(enum.Enum):
 
     DROP = "drop"
     MEAN = "mean"
+    LEVEL = "level"
     ERROR = "error"
+
+
+_FILLS = (Missing.MEAN, Missing.LEVEL)
 
 
 # ---------------------------------------------------------------- from a table to atoms
@@ -78,21 +86,22 @@ def find_table(value: Any) -> Table | None:
     return find_frame(value)
 
 
+@hint_keywords
 def encode(
     table: Any,
     *,
-    columns: Sequence[str] | None = None,
-    missing: Missing = Missing.DROP,
+    columns: Sequence[str] | str | None = None,
+    missing: Missing | str = Missing.DROP,
     numeric_only: bool = False,
-    labels: Sequence[str] = (),
+    labels: Sequence[str] | str = (),
 ) -> TableAtoms:
     """Make the rows of a table atoms.
 
     Numbers count as they are. Texts, categories and truths are one-hot: a column of 0 and 1 for
     each level of the rows that are kept, in sorted order. A column of vectors, if there is one, is what
     counts, and nothing else. Texts with more than 64 levels, or none twice, are names, and dates are no
-    numbers: they are carried, which means that they do not count, and `report` says so. A null, a nan
-    and a text of nothing but blanks are missing values.
+    numbers: they are carried, which means that they do not count, and `report` says so. A null, a nan,
+    a text of nothing but blanks, and NA, N/A, NaN or null as a text are missing values in every format.
 
     Parameters
     ----------
@@ -100,10 +109,11 @@ def encode(
         A frame of pandas or polars, a table of Arrow, a structured array, or the path of .csv,
         .parquet, .arrow or .feather files.
     columns
-        Those that count, in this order; None: all that can.
+        Those that count, in this order, or the only one; None: all that can.
     missing
         `Missing.DROP`: rows are left out; `Missing.MEAN`: the mean of the column, of one-hot
-        columns too; `Missing.ERROR`: refused.
+        columns too; `Missing.LEVEL`: of texts a level of its own, of numbers the mean and a column
+        that is 1 there and else 0; `Missing.ERROR`: refused. Names do, too: "drop".
     numeric_only
         Whether texts, categories and truths are carried rather than coded.
     labels
@@ -117,22 +127,23 @@ def encode(
     (('x', 'y=a', 'y=b'), array([0, 1, 3]), array([[1.5, 1. , 0. ],
            [2.5, 0. , 1. ]]))
     """
-    check_missing(missing)
+    missing = check_missing(missing)
     source = find_table(table)
     if source is None:
         raise TypeError(f"`table` must be a frame, or a .csv or .parquet file. Got {describe(table)}.")
-    for names, called in ((columns, "columns"), (labels, "labels")):
-        if isinstance(names, str):
-            raise TypeError(f"`{called}` must be a list of names. Got {names!r}.")
-    plan = EncodingPlan(missing=missing, numeric_only=numeric_only, labels=tuple(map(str, labels)))
+    named = (labels,) if isinstance(labels, str) else tuple(map(str, labels))
+    plan = EncodingPlan(missing=missing, numeric_only=numeric_only, labels=named)
     return encode_source(source, plan, columns)
 
 
-def check_missing(value: Any) -> None:
-    """Raise TypeError unless this is one of `Missing`."""
+def check_missing(value: Any) -> Missing:
+    """Return one of `Missing`, which may be given by its name; TypeError for anything else."""
+    if isinstance(value, str) and value in [each.value for each in Missing]:
+        return Missing(value)
     if not isinstance(value, Missing):
         names = ", ".join(str(each) for each in Missing)
         raise TypeError(f"`missing` must be one of {names}. Got {describe(value)}.")
+    return value
 
 
 class EncodingPlan(NamedTuple):
@@ -149,9 +160,12 @@ class EncodingPlan(NamedTuple):
     load: bool | None = None  # rows are kept in memory; None: unless they are many and in files
 
 
-def encode_source(source: Table, plan: EncodingPlan, columns: Sequence[str] | None = None) -> TableAtoms:
+def encode_source(
+    source: Table, plan: EncodingPlan, columns: Sequence[str] | str | None = None
+) -> TableAtoms:
     """As `encode`, of an open table."""
     kinds = source.kinds
+    columns = [columns] if isinstance(columns, str) else columns
     columns = None if columns is None else list(map(str, columns))
     wanted = [column.name for column in plan.like] or columns
     chosen, carried = choose_columns(kinds, wanted, plan)
@@ -176,7 +190,9 @@ def encode_source(source: Table, plan: EncodingPlan, columns: Sequence[str] | No
     keep = _find_kept(coders, marks, plan)
     if keep is not None:
         _recount(stored, coders, keep)
-    expand = Expansion(coders, one_hot=not plan.places, fill=plan.missing is Missing.MEAN)
+    if plan.missing is Missing.LEVEL:
+        _mark_missing(coders, plan)
+    expand = Expansion(coders, one_hot=not plan.places, fill=plan.missing in _FILLS)
     rows = stored.shape[0]
     gone = [(each.name, each.gone) for each in coders + marks if each.gone]
     report = TableReport(
@@ -186,6 +202,7 @@ def encode_source(source: Table, plan: EncodingPlan, columns: Sequence[str] | No
         counted=tuple(each.name for each in coders),
         coded=tuple((column.name, len(column.levels)) for column in expand.columns if column.levels),
         carried=tuple((name, carried[name]) for name in source.names if name in carried),
+        marked=plan.missing is Missing.LEVEL and bool(gone),
     )
     return TableAtoms(_build(stored, expand, keep), expand.columns, report, source, keep)
 
@@ -227,9 +244,9 @@ def _list_carried(carried: Mapping[str, str]) -> str:
 def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPlan) -> Ids | None:
     """Return the rows without missing values; None for all. Refuse what cannot be helped."""
     gone, labels = [each for each in coders if each.gone], [each for each in marks if each.gone]
-    fills = plan.missing is Missing.MEAN
-    texts = [each for each in gone if each.is_text and plan.places]
-    bad = gone + labels if plan.missing is Missing.ERROR else labels + texts
+    fills = plan.missing in _FILLS
+    unfit = [each for each in gone if plan.places and (each.is_text or plan.missing is Missing.LEVEL)]
+    bad = gone + labels if plan.missing is Missing.ERROR else labels + unfit
     if plan.missing is not Missing.DROP and bad:
         first = min(each.first_gone for each in bad)
         listed = ", ".join(dict.fromkeys(f"{each.name} ({each.gone:,})" for each in bad))
@@ -248,6 +265,17 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
     keep = np.flatnonzero(~left_out).astype(np.int64)
     require(len(keep) > 0, plan.called, "one with a row that has no missing value", listed)
     return keep
+
+
+def _mark_missing(coders: Sequence[Coder], plan: EncodingPlan) -> None:
+    """Make missing values a level, or a column beside the mean; as the table does that is matched."""
+    marked = {column.name for column in plan.like if column.marked}
+    for each in coders:
+        known = not plan.like or each.name in marked
+        rule = f"free of missing values in {each.name}, as what it is compared with"
+        require(known or not each.gone, plan.called, rule, f"{each.gone:,}")
+        if each.gone or each.name in marked:
+            each.mark_missing()
 
 
 def _build(stored: Atoms, expand: Expansion, keep: Ids | None) -> Atoms:
@@ -342,6 +370,7 @@ class Coder:
         self.gone, self.first_gone, self.rows = 0, -1, 0
         self.sums: Vector = np.zeros(0)
         self.at = 0  # the first column of what is stored
+        self.marked, self.missing_place = False, 0
         self._masks: list[tuple[int, NDArray[np.uint8] | None]] = []
         self.dtype = np.dtype(np.float32)
 
@@ -424,6 +453,14 @@ class Coder:
         """Return the places of the levels that rows have, or that were given, in sorted order."""
         every = range(len(self.levels)) if self._given else np.flatnonzero(self.sums).tolist()
         return np.array(sorted(every, key=self.levels.__getitem__), np.int64)
+
+    def mark_missing(self) -> None:
+        """Let missing values be a level of a text, and have a column of their own beside numbers."""
+        self.marked = True
+        if self.is_text:
+            place = self.missing_place = self._places.setdefault(MISSING, len(self._places))
+            self.sums = np.append(self.sums, np.zeros(len(self._places) - len(self.sums)))
+            self.sums[place] += self.gone
 
     def find_reason(self, names: bool) -> str:
         """Return why a text is no category; "" if it is one, or no text."""
@@ -509,16 +546,19 @@ class Expansion:
     """From what is stored to what counts: one-hot columns or places, means for gaps; can be pickled."""
 
     def __init__(self, coders: Sequence[Coder], *, one_hot: bool, fill: bool) -> None:
-        self._steps: list[tuple[int, int, Ints | None]] = []
+        self._steps: list[tuple[int, int, Ints | None, int | None]] = []
         self._one_hot, columns, means = one_hot, [], []
         for each in coders:
             order = each.find_levels() if each.is_text else np.zeros(0, np.int64)
             levels = tuple(each.levels[place] for place in order)
             ranks = np.zeros(len(each.levels), np.int64)
             ranks[order] = np.arange(len(order))
-            self._steps.append((each.at, each.width, ranks if each.is_text else None))
-            columns.append(EncodedColumn(each.name, levels, self._name(each, levels)))
+            missing = each.missing_place if each.marked else None
+            self._steps.append((each.at, each.width, ranks if each.is_text else None, missing))
+            columns.append(EncodedColumn(each.name, levels, self._name(each, levels), each.marked))
             means.append((each.sums[order] if each.is_text else each.sums) / max(each.rows - each.gone, 1))
+            if each.marked and not each.is_text:
+                means.append(np.zeros(1))
         self.columns = tuple(columns)
         self.dim = sum(len(column.names) for column in columns)
         self._fill = np.concatenate(means) if fill and any(each.gone for each in coders) else None
@@ -527,17 +567,24 @@ class Expansion:
     def _name(self, coder: Coder, levels: Sequence[str]) -> tuple[str, ...]:
         if coder.is_text:
             return tuple(f"{coder.name}={level}" for level in levels) if self._one_hot else (coder.name,)
-        single = coder.width == 1
-        return (coder.name,) if single else tuple(f"{coder.name}[{i}]" for i in range(coder.width))
+        single, marks = coder.width == 1, (f"{coder.name}={MISSING}",) if coder.marked else ()
+        named = (coder.name,) if single else tuple(f"{coder.name}[{i}]" for i in range(coder.width))
+        return named + marks
 
     def __call__(self, rows: Matrix) -> Matrix:
         """(r, dim) coded rows."""
         out = np.empty((len(rows), self.dim), rows.dtype)
         first = 0
-        for (at, width, ranks), column in zip(self._steps, self.columns, strict=True):
+        for (at, width, ranks, missing), column in zip(self._steps, self.columns, strict=True):
             wide = len(column.names)
             here = out[:, first : first + wide]
-            here[:] = rows[:, at : at + width] if ranks is None else self._code(rows[:, at], ranks, wide)
+            if ranks is None:
+                here[:, width:] = np.isnan(rows[:, at : at + 1])
+                here[:, :width] = rows[:, at : at + width]
+            elif missing is None:
+                here[:] = self._code(rows[:, at], ranks, wide)
+            else:
+                here[:] = self._code(np.nan_to_num(rows[:, at], nan=missing), ranks, wide)
             first += wide
         if self._fill is not None:
             holes = np.isnan(out)

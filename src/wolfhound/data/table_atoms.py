@@ -52,6 +52,8 @@ class TableReport:
     swamping : (name, share), optional
         The column beside which half of the others hardly count in the squared distances between
         rows, where distances are what counts.
+    marked : bool
+        Whether missing values are levels of their own, and of numbers the mean and a column that says so.
     """
 
     rows: int
@@ -61,6 +63,7 @@ class TableReport:
     coded: tuple[tuple[str, int], ...]
     carried: tuple[tuple[str, str], ...]
     swamping: tuple[str, float] | None = None
+    marked: bool = False
 
     @property
     def notes(self) -> tuple[tuple[str, str], ...]:
@@ -68,9 +71,11 @@ class TableReport:
         out = []
         if self.missing:
             columns = list_some(f"{name} ({gone:,})" for name, gone in self.missing)
-            done = f"{self.dropped:,} of {self.rows:,} rows left out for missing values"
-            filled = f"{sum(gone for _, gone in self.missing):,} values filled with means"
-            out.append(("missing", f"{done if self.dropped else filled}: {columns}"))
+            many = sum(gone for _, gone in self.missing)
+            done = f"{many:,} values {'are levels of their own' if self.marked else 'filled with means'}"
+            if self.dropped:
+                done = f"{self.dropped:,} of {self.rows:,} rows left out for missing values"
+            out.append(("missing", f"{done}: {columns}"))
         if self.coded:
             out.append(("one-hot", list_some(f"{name} ({levels})" for name, levels in self.coded)))
         if self.carried:
@@ -94,8 +99,8 @@ class TableReport:
         rows, dropped = (count(saved[name], name) for name in ("rows", "dropped"))
         one = saved["swamping"]
         swamping = None if one is None else (str(one[0]), float(one[1]))
-        counted = tuple(map(str, saved["counted"]))
-        return cls(rows=rows, dropped=dropped, counted=counted, swamping=swamping, **pairs)
+        counted, marked = tuple(map(str, saved["counted"])), bool(saved.get("marked", False))
+        return cls(rows=rows, dropped=dropped, counted=counted, swamping=swamping, marked=marked, **pairs)
 
 
 def list_some(parts: Iterable[str]) -> str:
@@ -114,6 +119,7 @@ class EncodedColumn(NamedTuple):
     name: str
     levels: tuple[str, ...]
     names: tuple[str, ...]
+    marked: bool = False  # missing values are a level, or have the last column
 
 
 @final

@@ -32,6 +32,7 @@ from wolfhound.data.datasets import ARRAYS
 from wolfhound.data.files import PathLike, check_exists, name_file, split_key
 from wolfhound.data.tables import (
     BATCH,
+    BLANKS,
     Kind,
     Table,
     check_columns,
@@ -132,9 +133,6 @@ class ArrowFiles(Table):
 
 # ---------------------------------------------------------------- tables of texts
 
-
-BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
-"""Cells that stand for a missing value; pandas reads them so, too."""
 
 KEPT = 256 << 20
 """Files up to so many bytes, all together, are kept in memory after the first pass."""

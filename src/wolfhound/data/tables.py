@@ -37,6 +37,9 @@ BATCH = 65_536
 
 TRUTHS = ("False", "True")
 
+BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
+"""Texts that stand for a missing value, in every format; pandas reads them so, too."""
+
 LABELS = "columns of numbers, texts, truths or dates"
 
 
@@ -186,7 +189,7 @@ class ColumnCells(NamedTuple):
     """One column of some rows."""
 
     values: NDArray[Any]  # (r,) or (r, w), w = 0 if all are missing; of texts, truths: places in `levels`
-    missing: NDArray[np.bool_]  # blank texts among them; what `values` has there means nothing
+    missing: NDArray[np.bool_]  # texts of `BLANKS` among them; what `values` has there means nothing
     levels: Any = ()  # distinct texts, in any order; some may be in no cell
 
 
@@ -216,7 +219,9 @@ def read_cells(column: Any, kind: Kind, name: str) -> ColumnCells:
     codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     if len(levels) and (arrow.types.is_string(levels.type) or arrow.types.is_large_string(levels.type)):
         compute = import_arrow(".compute")
-        blank = compute.equal(compute.utf8_trim_whitespace(levels), "").fill_null(True)
+        words = arrow.array(BLANKS, levels.type)
+        blank = compute.is_in(compute.utf8_trim_whitespace(levels), value_set=words)
+        blank = compute.or_(blank, levels.is_null())
         missing = missing | blank.to_numpy(zero_copy_only=False)[codes]
     return ColumnCells(codes, missing, levels)
 

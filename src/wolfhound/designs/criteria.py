@@ -113,6 +113,14 @@ class IOptimal:
         return Root(matrix, error)
 
 
+CRITERIA: dict[str, type[DOptimal] | type[AOptimal] | type[IOptimal]] = {
+    "D": DOptimal,
+    "A": AOptimal,
+    "I": IOptimal,
+}
+"""Criteria by their letter."""
+
+
 def factor_moments(atoms: AtomsLike, name: str = "region") -> tuple[Vector, float]:
     """(d, r) C with C C' the mean of x x' over all rows, and a bound on its error; one pass.
 

@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
+from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
 from wolfhound.core.threads import one_blas_thread
-from wolfhound.data.atoms import MappedAtoms, fingerprint, finite_rows
-from wolfhound.data.encoding import Missing, TableAtoms, TableReport
-from wolfhound.designs.criteria import Criterion, DOptimal, Root, scale_root, scale_to_one
+from wolfhound.data.atoms import MappedAtoms, block_rows, fingerprint, finite_rows
+from wolfhound.data.encoding import Missing, TableAtoms, TableReport, check_missing
+from wolfhound.designs.criteria import CRITERIA, Criterion, DOptimal, Root, scale_root, scale_to_one
 from wolfhound.designs.exact import Pool, check_size
 from wolfhound.designs.factors import (
     MODELS,
@@ -32,6 +33,7 @@ from wolfhound.designs.factors import (
     measure_coding,
     name_columns,
     read_factors,
+    show_settings,
 )
 from wolfhound.designs.newton import Task
 from wolfhound.designs.result import Design
@@ -51,16 +53,17 @@ _SPREAD = 2.0**10
 """Columns whose sizes differ by more are scaled, by powers of two: exact."""
 
 
+@hint_keywords
 def design(
     candidates: Oracle | AtomsLike,
     *,
-    criterion: Criterion | None = None,
-    model: ModelLike = None,
+    criterion: Criterion | str | None = None,
+    model: ModelLike | str = None,
     given: AtomsLike | None = None,
     runs: int | None = None,
-    exclude: ArrayLike | None = None,
-    columns: Sequence[str] | None = None,
-    missing: Missing = Missing.DROP,
+    exclude: ArrayLike | Callable[[dict[str, Any]], Any] | None = None,
+    columns: Sequence[str] | str | None = None,
+    missing: Missing | str = Missing.DROP,
     numeric_only: bool = False,
     efficiency: float = 1.0 - 1e-6,
     max_passes: float = math.inf,
@@ -77,16 +80,18 @@ def design(
         Possible experiments, one per row: `Factors`, an array, a frame, atoms, a file that may be
         larger than memory, or an oracle of forms such as `FormScan`.
     criterion
-        `DOptimal()` by default; `AOptimal()`, `IOptimal(region)`.
+        `DOptimal()` by default; `AOptimal()`, `IOptimal(region)`; or a letter: "D", "A", "I".
     model
-        `LinearModel()`, `Interactions()`, `Quadratic()`, a function of blocks of rows to blocks of terms,
-        or None: the rows are the terms.
+        `LinearModel()`, `Interactions()`, `Quadratic()`, or a name: "quadratic"; a function of blocks of
+        rows to blocks of terms; or None: the rows are the terms.
     given
         Rows of experiments that were run already; needs `runs`.
     runs
         How many more are planned, which says how much the given ones weigh.
-    exclude : (e,) ids, optional
-        Candidates that must not be used.
+    exclude : (e,) ids, or a function, optional
+        Candidates that must not be used. A function is given factors by name, (r,) each, texts as they were
+        written, and returns (r,) truths: ``lambda x: (x["t"] > 80) & (x["catalyst"] == "Pd")``. It takes a
+        pass over all candidates.
     columns
         Of a table: those that are factors; None: all that can be.
     missing
@@ -122,16 +127,20 @@ def design(
     >>> plan.efficiency > 0.999999, sorted(plan.ids.tolist())
     (True, [0, 1, 4, 5])
     """
-    began = time.perf_counter()
+    began, missing = time.perf_counter(), check_missing(missing)
     goal = validate.within(efficiency, "efficiency", "(0, 1)")
     limits = Limits(passes=max_passes, seconds=max_seconds)
     rng = validate.rng(seed)
-    criterion = DOptimal() if criterion is None else criterion
+    criterion = DOptimal() if criterion is None else make_named(criterion, CRITERIA, "criterion")
+    made: ModelLike = make_named(model, MODELS, "model")
     validate.kind(criterion, "criterion", "a criterion such as DOptimal()", "find_root", "name")
     with one_blas_thread():
         read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)
-        terms = _prepare(candidates, model, rng, read)._replace(missing=missing)
-        exclude = to_places(terms.table, exclude, "exclude", strict=False)
+        terms = _prepare(candidates, made, rng, read)._replace(missing=missing)
+        if callable(exclude):
+            exclude = _forbid(terms, exclude)
+        else:
+            exclude = to_places(terms.table, exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
         past, share, given_table = _read_given(terms, given, runs)
         ids, sizes = _draw(terms, past, banned, rng)
@@ -219,6 +228,17 @@ def _prepare(
     if isinstance(model, TermModel) and not isinstance(model, type):
         return _apply_model(factors, columns, model, rng)
     return _apply_function(factors, columns, model)
+
+
+def _forbid(terms: _Candidates, rule: Callable[[dict[str, Any]], Any]) -> Ids:
+    """Return the candidates that a rule of the caller excludes; one pass."""
+    found = [np.zeros(0, np.int64)]
+    for first, block in terms.factors.blocks(block_rows(terms.factors)):
+        gone = np.asarray(rule(show_settings(terms.spec.columns, block)))
+        right = gone.shape == (len(block),) and gone.dtype == np.bool_
+        validate.require(right, "exclude", "a function to one truth per candidate", validate.describe(gone))
+        found.append(first + np.flatnonzero(gone))
+    return np.concatenate(found)
 
 
 def _name_terms(columns: tuple[Column, ...]) -> ModelSpec:

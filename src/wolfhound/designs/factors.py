@@ -25,7 +25,6 @@ from wolfhound.data.encoding import (
     EncodingPlan,
     Missing,
     TableAtoms,
-    check_missing,
     encode_source,
     find_table,
 )
@@ -53,7 +52,7 @@ class Column(NamedTuple):
 def show_settings(columns: Sequence[Column], settings: Matrix) -> dict[str, NDArray[Any]]:
     """Columns of numbers, and of texts as the user wrote them."""
     return {
-        column.name: np.array([column.show(value) for value in values]) if column.levels else values
+        column.name: np.array(column.levels)[values.astype(np.int64)] if column.levels else values
         for column, values in zip(columns, settings.T, strict=True)
     }
 
@@ -159,7 +158,7 @@ def read_factors(
     name: str,
     known: Sequence[Column] = (),
     *,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | str | None = None,
     missing: Missing = Missing.DROP,
     numeric_only: bool = False,
 ) -> tuple[Atoms, tuple[Column, ...]]:
@@ -177,7 +176,6 @@ def read_factors(
         require(not asked, "columns` and `numeric_only", rule, f"{columns}, {numeric_only}")
         found, named = value, _list_columns(value)
     elif (source := find_table(value)) is not None:
-        check_missing(missing)
         like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
         plan = EncodingPlan(
             missing=missing, numeric_only=numeric_only, places=True, names=False, like=like, called=name

@@ -51,6 +51,9 @@ _SHOWN = 500
 _CURVES, _POINTS = 6, 101
 """Factors whose variance is drawn, and points of each curve."""
 
+_FACTORS = 10
+"""Of a picture: two in each panel."""
+
 _LONGEST = 16
 """Letters of a level that axes have room for."""
 
@@ -320,7 +323,7 @@ class Design(RunResult):
 
     def _picture(self) -> list[Picture]:
         said = f"{self.support:,} candidates have weight; the largest is {self.weights.max():.4f}."
-        pictures = [_picture_support(self.columns, self.settings, self.weights, said)]
+        pictures = _picture_support(self.columns, self.settings, self.weights, said)
         if self.terms_of is not None or self.model.make_map() is not None:
             level = float(self._variance(self.settings).max())
             said = f"The variance of a prediction is at most {level:.3g} where the design has weight."
@@ -420,7 +423,7 @@ class ExactDesign(HasSummary):
 
     def _picture(self) -> list[Picture]:
         said = f"{self.runs:,} runs at {len(self.ids):,} points, at most {self.counts.max():,} at one."
-        return [_picture_support(self.columns, self.settings, self.counts.astype(np.float64), said, "run")]
+        return _picture_support(self.columns, self.settings, self.counts.astype(np.float64), said, "run")
 
 
 # ---------------------------------------------------------------- in words and pictures
@@ -453,20 +456,25 @@ def show_efficiency(value: float) -> str:
 
 def _picture_support(
     columns: tuple[Column, ...], settings: Vector, weights: Vector, said: str, what: str = "weight"
-) -> Picture:
-    """Return a picture of where weights, or runs, are; `said` is what there is to see."""
-    others = "" if len(columns) < 3 else ", summed over all other factors"
-    title = f"Where the {what}s are: {' and '.join(column.name for column in columns[:2])}{others}"
-    draw = partial(_draw_support, columns=columns, settings=settings, weights=weights, what=what)
-    return Picture(title, said, draw)
+) -> list[Picture]:
+    """Return pictures of where weights, or runs, are, two factors each; `said` is what there is to see."""
+    others, pictures = "" if len(columns) < 3 else ", summed over all other factors", []
+    for first in range(0, min(len(columns), _FACTORS), 2):
+        here = slice(first, first + 2)
+        title = f"Where the {what}s are: {' and '.join(column.name for column in columns[here])}{others}"
+        draw = partial(_draw_support, columns=columns[here], settings=settings[:, here])
+        pictures.append(Picture(title, said, partial(draw, weights=weights, what=what)))
+    return pictures
 
 
 def _draw_support(
     axes: Axes, columns: tuple[Column, ...], settings: Vector, weights: Vector, what: str
 ) -> None:
-    """Draw the first two factors, areas for weights; one factor against its weights."""
+    """Draw two factors, areas for weights; one factor against its weights."""
     if len(columns) == 1:
-        plot.draw_stems(axes, settings[:, 0], weights, x=columns[0].name, y=what)
+        levels, owner = np.unique(settings[:, 0], return_inverse=True)
+        runs = np.bincount(owner.reshape(-1), weights, minlength=len(levels)).astype(np.float64)
+        plot.draw_stems(axes, levels, runs, x=columns[0].name, y=what)
         ticks = [axes.set_xticks]
     else:
         points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)

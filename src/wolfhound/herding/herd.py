@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import AtomsLike, Ids, Ints, Progress
+from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
-from wolfhound.data.encoding import Missing
-from wolfhound.herding.kernels import Gaussian, Kernel, check_kernel
+from wolfhound.data.encoding import Missing, check_missing
+from wolfhound.herding.kernels import KERNELS, Gaussian, Kernel, check_kernel
 from wolfhound.herding.labels import Labels, allot
 from wolfhound.herding.result import HerdResult
 from wolfhound.herding.rows import HerdData, TableOptions, draw_ids, speak_of, take_rows
@@ -35,11 +36,12 @@ _FIT = 1 << 21  # second word of the seed that draws rows for the lengthscale
 _SAMPLE = 1000  # rows that give the lengthscale
 
 
+@hint_keywords
 def herd(
     atoms: AtomsLike,
     m: int,
     *,
-    kernel: Kernel | None = None,
+    kernel: Kernel | str | None = None,
     target: AtomsLike | None = None,
     by: ArrayLike | str | Sequence[str] | None = None,
     balanced: bool = False,
@@ -48,8 +50,8 @@ def herd(
     weights: bool = False,
     swap: bool = False,
     row_weights: ArrayLike | None = None,
-    columns: Sequence[str] | None = None,
-    missing: Missing = Missing.DROP,
+    columns: Sequence[str] | str | None = None,
+    missing: Missing | str = Missing.DROP,
     numeric_only: bool = False,
     standardize: bool = False,
     candidates: int | None = None,
@@ -76,7 +78,7 @@ def herd(
     kernel
         What is matched: `Gaussian()` by default, with the median distance as
         lengthscale; `Laplace`, `Linear`, `Stein` on `with_scores(atoms, scores)`, or
-        a `Kernel` of your own.
+        a `Kernel` of your own; or a name of `KERNELS`, such as "laplace".
     target : (t, d), optional
         Other atoms to stand for, rather than those picked from.
     by : (n,) labels, or the name of a column or several, optional
@@ -100,7 +102,8 @@ def herd(
         Of a table: those that count; None: all that can, without those of `by`.
     missing
         Of a table: rows with missing values are left out, `Missing.DROP`; filled with the means
-        of the columns, `Missing.MEAN`; or refused, `Missing.ERROR`. Ids stay those of the table.
+        of the columns, `Missing.MEAN`; a level of their own, `Missing.LEVEL`, of numbers the mean and a
+        column that says so; or refused, `Missing.ERROR`. Ids stay those of the table.
     numeric_only
         Of a table: texts, categories and truths do not count, else they are one-hot.
     standardize
@@ -139,11 +142,11 @@ def herd(
     flags: dict[str, Any] = {"balanced": balanced, "weights": weights, "swap": swap, "evaluate": evaluate}
     for name, value in flags.items():
         validate.flag(value, name)
-    options = TableOptions(columns, missing, numeric_only, standardize).check()
+    options = TableOptions(columns, check_missing(missing), numeric_only, standardize).check()
     validate.require(by is not None or not balanced, "balanced", "False without `by`", balanced)
     alone = target is None or by is None
     validate.require(alone, "target", "None with `by`: herd each label on its own", "one")
-    chosen_kernel = Gaussian() if kernel is None else kernel
+    chosen_kernel = Gaussian() if kernel is None else make_named(kernel, KERNELS, "kernel")
     centred = bool(getattr(chosen_kernel, "centred", False))
     validate.require(not (centred and standardize), "standardize", "False with scores: scale both", True)
     data, number = HerdData.read(atoms, target, by, row_weights, options=options), seed_number(seed)

@@ -13,16 +13,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound.core.contracts import AtomsLike, Ids, Matrix, Status, Vector
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.core.text import finite_text, passes_text, seconds_text
 from wolfhound.core.validate import kind, require
 from wolfhound.data.atoms import Fingerprint, as_atoms
 from wolfhound.data.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
 from wolfhound.data.encoding import TableAtoms, TableReport
+from wolfhound.data.tables import pick_rows
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.session import Callback, Curve, HerdSettings, KernelSession, Session
 from wolfhound.show import plot
-from wolfhound.show.markup import Atom, Bar, Field, Grid, HasSummary, Picture, Summary, list_columns, pick
+from wolfhound.show.markup import (
+    Atom,
+    Bar,
+    Details,
+    Field,
+    Grid,
+    HasSummary,
+    Picture,
+    Summary,
+    draw_pictures,
+    list_columns,
+    pick,
+)
 from wolfhound.solve.arguments import to_places
 from wolfhound.solve.result import LISTED, TRACE, Trace, make_frame, tell_trace
 
@@ -34,6 +47,11 @@ if TYPE_CHECKING:
 _DRAWN = 2000  # atoms that a picture shows
 
 _SHOWN = 8
+
+_MATTER, _LEVELS = 4, 8  # columns that are drawn, and levels of each
+_COLUMNS, _CELL = 12, 40  # columns of chosen rows on a page, and letters of a cell
+_MANY = 0.05  # share of rows that are left out from which a way to keep them is told
+KEEP = 'rows left out stand for nothing: missing="level" (--missing level) keeps them'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -223,9 +241,8 @@ class HerdResult(HasSummary):
         """
         if title is not None:
             kind(title, "title", "a string", str)
-        drawings = [picture.draw for picture in _picture(self, atoms)]
         heading = self.summary().caption if title is None else title
-        return plot.keep(plot.draw_all(drawings, title=heading), path)
+        return plot.keep(draw_pictures(_picture(self, atoms), heading), path)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that `wolfhound.load` reads."""
@@ -254,7 +271,11 @@ class HerdResult(HasSummary):
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
         spread = f"{self.ess:,.6g}" + (f", {self.zeros:,} of weight 0" if self.zeros else "")
-        random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
+        random, dropped = (
+            f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}",
+            self.table and self.table.dropped,
+        )
+        every = f"{n - dropped:,} complete rows of {n:,}" if dropped else f"{n:,}"
         size: dict[str, object] = {
             "m": k,
             "ess": self.ess,
@@ -263,11 +284,12 @@ class HerdResult(HasSummary):
         }
         quality = pick(self, "mmd", "mmd_random", "mmd_random_spread", "gain")
         fields = (
-            Field("atoms", f"{k:,} of {n:,}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
+            Field("atoms", f"{k:,} of {every}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
             Field("mmd", f"{_describe_quality(self)} ({random})", quality, ("MMD", f"{self.mmd:.3g}")),
             Field("gain", tile=("gain over random", finite_text(self.gain))),
             *_describe_labels(self),
             *self.notes,
+            *([("hint", KEEP)] if dropped and dropped > _MANY * n else []),
             Field("on", self.reference, {"reference": self.reference}),
             Field(
                 "cost",
@@ -286,7 +308,7 @@ class HerdResult(HasSummary):
             message=self.message,
             caption=f"{self.space}: {_describe_quality(self)}",
             pictures=lambda: _picture(self),
-            details=lambda: tell_trace(self.trace, self.fingerprint, self.seconds),
+            details=lambda: _tell_details(self),
         )
 
 
@@ -328,6 +350,62 @@ def _list_rows(result: HerdResult) -> Grid:
     return Grid(caption, headings, rows, (0, 1, 2), len(result.ids), "rows", record)
 
 
+def _tell_details(result: HerdResult) -> Details:
+    """How it was found; and the chosen rows with all their columns, where the table is at hand."""
+    told, table = tell_trace(result.trace, result.fingerprint, result.seconds), _find_table(result)
+    if table is None:
+        return told
+    ids, names = result.ids[:LISTED], table.source.names[:_COLUMNS]
+    rows = pick_rows(table.source.batches(names), ids)
+    cells = zip(*(map(_show_cell, rows[name].to_pylist()) for name in names), strict=True)
+    listed = [(str(i), *each) for i, each in zip(ids, cells, strict=True)]
+    grid = Grid("The chosen rows, with their columns", ("row", *names), listed, size=len(result.ids))
+    return told._replace(tables=(grid, *told.tables))
+
+
+def _show_cell(value: Any) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else "" if value is None else str(value)
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}\u2026"
+
+
+def _find_table(result: HerdResult) -> TableAtoms | None:
+    """The table that was herded, while it is at hand."""
+    return None if result.session is None else result.session.data.table
+
+
+def _picture_columns(result: HerdResult, table: TableAtoms) -> list[Picture]:
+    """All rows against the chosen in the columns that vary most, as they count; vectors have no picture."""
+    every, chosen = _take_drawn(table.atoms, result.ids, table)
+    firsts = np.cumsum([0, *(len(column.names) for column in table.columns)]).tolist()
+    # A number counts by its variance, a text by that of its levels together.
+    spread = np.var(every, axis=0, dtype=np.float64)
+    drawn = []
+    for column, first in zip(table.columns, firsts, strict=False):
+        wide = len(column.names)
+        here = slice(first, first + wide)
+        many = not column.levels and wide - column.marked > 1
+        if not many:
+            drawn.append((float(spread[here].sum()), column, here))
+    pictures = []
+    for _, column, here in sorted(drawn, key=lambda each: -each[0])[:_MATTER]:
+        all_rows, picked = every[:, here].astype(np.float64), chosen[:, here].astype(np.float64)
+        title, said = f"{column.name}: all rows and the chosen", "Shares of all rows and of the chosen."
+        if column.levels:
+            shares = all_rows.mean(axis=0)
+            order = np.argsort(-shares, kind="stable")[:_LEVELS]
+            names = [column.levels[place] for place in order]
+            pair = {"every": shares[order], "chosen": (result.weights @ picked)[order]}
+            draw = partial(plot.draw_shares, names=names, **pair, y=column.name)
+            grid = list_columns(
+                "Shares", {column.name: names, "all": pair["every"], "chosen": pair["chosen"]}
+            )
+            pictures.append(Picture(title, said, draw, grid))
+        else:
+            draw = partial(plot.draw_histograms, every=all_rows[:, 0], chosen=picked[:, 0], x=column.name)
+            pictures.append(Picture(title, said, partial(draw, weights=result.weights)))
+    return pictures
+
+
 def _write_labels(labels: NDArray[Any]) -> NDArray[Any]:
     """Labels as JSON can hold them: dates and bytes are texts."""
     if labels.dtype.kind == "S":
@@ -351,13 +429,10 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
                 ),
             )
         )
-    table = atoms if isinstance(atoms, TableAtoms) else session.data.table if session else None
+    table = atoms if isinstance(atoms, TableAtoms) else _find_table(result)
     given = as_atoms(atoms) if atoms is not None else session.data.atoms if session else None
     if given is not None:
-        n, ids = given.shape[0], to_places(table, result.ids, "ids")
-        require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
-        some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
-        others, dots = project_rows(given.take(some), given.take(ids))
+        others, dots = project_rows(*_take_drawn(given, result.ids, table))
         drawn.append(
             Picture(
                 "The chosen rows among the others",
@@ -365,7 +440,17 @@ def _picture(result: HerdResult, atoms: AtomsLike | None = None) -> list[Picture
                 partial(draw_rows, others=others, dots=dots, weights=result.weights, labels=result.labels),
             )
         )
+    if table is not None:
+        drawn += _picture_columns(result, table)
     return drawn
+
+
+def _take_drawn(atoms: Atoms, ids: Ids, table: TableAtoms | None) -> tuple[Matrix, Matrix]:
+    """Rows for a picture: some of all, and the chosen; with a table, ids are of its rows."""
+    n, ids = atoms.shape[0], to_places(table, ids, "ids")
+    require(bool(ids.max() < n), "atoms", "the atoms that were herded", f"{n} atoms")
+    some = np.random.default_rng(0).choice(n, min(n, _DRAWN), replace=False)
+    return atoms.take(some), atoms.take(ids)
 
 
 def _describe_quality(result: HerdResult) -> str:

@@ -18,15 +18,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.identity import identify
 from wolfhound.core.validate import flag, require, vector
 from wolfhound.data.atoms import Fingerprint, as_atoms, fingerprint, finite_rows, unit_variance
-from wolfhound.data.encoding import (
-    EncodingPlan,
-    Missing,
-    Table,
-    TableAtoms,
-    check_missing,
-    encode_source,
-    find_table,
-)
+from wolfhound.data.encoding import EncodingPlan, Missing, Table, TableAtoms, encode_source, find_table
 from wolfhound.herding.labels import Labels
 
 FEWEST = 4
@@ -108,19 +100,17 @@ def take_rows(atoms: Atoms, ids: Ids, name: str = "atoms") -> Matrix:
 class TableOptions(NamedTuple):
     """How a table becomes atoms, as `herd` was asked; saved with a result, so that it can go on."""
 
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | str | None = None
     missing: Missing = Missing.DROP
     numeric_only: bool = False
     standardize: bool = False
 
     def check(self) -> TableOptions:
         """Refuse what is none of these; a list of names becomes a tuple."""
-        check_missing(self.missing)
         flag(self.numeric_only, "numeric_only")
         flag(self.standardize, "standardize")
-        if isinstance(self.columns, str):
-            raise TypeError(f"`columns` must be a list of names. Got {self.columns!r}.")
-        return self if self.columns is None else self._replace(columns=tuple(self.columns))
+        columns = (self.columns,) if isinstance(self.columns, str) else self.columns
+        return self if columns is None else self._replace(columns=tuple(columns))
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -227,11 +217,11 @@ def _read_table(atoms: Any, by: Any, options: TableOptions) -> tuple[TableAtoms 
 def _check_encoded(table: TableAtoms, options: TableOptions) -> None:
     """Refuse options that rows which are coded already do not follow."""
     report, missing = table.report, options.missing
+    followed = Missing.DROP if report.dropped else Missing.LEVEL if report.marked else Missing.MEAN
     broken = {
         "columns": options.columns is not None and options.columns != report.counted,
         "numeric_only": options.numeric_only and bool(report.coded),
-        "missing": (missing is Missing.MEAN and report.dropped > 0)
-        or (missing is Missing.ERROR and bool(report.missing)),
+        "missing": bool(report.missing) and missing not in (Missing.DROP, followed),
     }
     wrong = [name for name, bad in broken.items() if bad]
     rule = "left out, or as `encode` had it: these rows are coded already"

@@ -62,15 +62,17 @@ def read_targets(targets: Any, d: int, *, skip: bool) -> Targets:
         good[start : start + step] &= inside
         wrong = np.flatnonzero(~inside & fits[start : start + step])
         if len(wrong) and not skip:
-            _refuse(part[wrong[0]], start + int(wrong[0]))
+            at = np.unravel_index(start + int(wrong[0]), shape)
+            place = ", ".join(map(str, at))
+            _refuse(part[wrong[0]], f"target {place}" if len(at) == 1 else f"target ({place})")
     return Targets(rows, shape, good)
 
 
-def _refuse(row: NDArray[Any], which: int) -> None:
+def _refuse(row: NDArray[Any], which: str) -> None:
     bad = row[~(np.abs(row).astype(np.float64) <= LARGEST)][0]
     rule = "finite" if not np.isfinite(bad) else f"at most {LARGEST:g} in size; scale the problem"
     remedy = "`skip=True` solves the others"
-    raise ValueError(f"`targets` must be {rule}. Got {bad:g} in target {which}; {remedy}.")
+    raise ValueError(f"`targets` must be {rule}. Got {bad:g} in {which}; {remedy}.")
 
 
 def _gather(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -20,9 +21,20 @@ from wolfhound.core.validate import count, require
 from wolfhound.data.atoms import Fingerprint, as_atoms
 from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.show import plot
-from wolfhound.show.markup import Details, Field, Grid, HasSummary, Picture, Summary, list_columns
+from wolfhound.show.markup import (
+    PLAIN,
+    Atom,
+    Bar,
+    Details,
+    Field,
+    Grid,
+    HasSummary,
+    Picture,
+    Summary,
+    list_columns,
+)
 from wolfhound.solve.arguments import find_rows, take_by_rows
-from wolfhound.solve.result import describe_atoms, make_frame
+from wolfhound.solve.result import WeightedAtom, describe_atoms, make_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +61,8 @@ CODES = {status: code for code, status in enumerate(STATUSES)}
 
 _LISTED = 40  # targets that a table may show
 _TOP = 4  # atoms of each
+_MAPS = 4  # atoms of which a map is drawn
+_LITTLE = 0.01  # mean weight of an atom that no map is drawn of
 
 _BINS = (1e-3, 1e-2, 1e-1, 1.0)
 
@@ -86,7 +100,9 @@ class ManyResult(HasSummary):
     fingerprint : Fingerprint
         Of the atoms; `load` compares it.
     atoms : optional
-        Read by `x` and `points`; not saved.
+        Read by `x`; not saved.
+    names : n strings, optional
+        Of all atoms; not saved.
 
     Examples
     --------
@@ -109,6 +125,7 @@ class ManyResult(HasSummary):
     price: Vector | None = None
     fingerprint: Fingerprint = ()
     atoms: Atoms | None = None
+    names: Sequence[str] | None = None
 
     def __len__(self) -> int:
         """How many targets."""
@@ -140,11 +157,27 @@ class ManyResult(HasSummary):
         """(m,) upper bound on the distance of each target from its point: a map of errors."""
         return np.sqrt(np.maximum(2.0 * self.value, 0.0))
 
-    def x(self, i: int) -> Vector:
-        """(d,) the point of target i; nan if it has none."""
+    def _find_target(self, i: int | tuple[int, ...]) -> int:
+        """Return the number of a target that is given by it, or of a cube by row and column."""
+        if isinstance(i, tuple):
+            pairs = zip(i, self.shape, strict=False)
+            inside = len(i) == len(self.shape) and all(0 <= at < size for at, size in pairs)
+            require(inside, "i", f"a place in {' x '.join(map(str, self.shape))} targets", i)
+            return int(np.ravel_multi_index(i, self.shape))
         require(-len(self) <= i < len(self), "i", f"in [0, {len(self)})", i)
-        i = range(len(self))[i]
-        rows = self._rows()
+        return range(len(self))[i]
+
+    def top(self, i: int | tuple[int, ...], k: int = 10) -> list[WeightedAtom]:
+        """Return the k atoms of largest weight of a target: its number, or (row, column) in a cube."""
+        i = self._find_target(i)
+        here = slice(self.indptr[i], self.indptr[i] + min(count(k, "k"), self.support[i]))
+        ids = self.ids[here].tolist()
+        names = [None if self.names is None else self.names[id] for id in ids]
+        return list(map(WeightedAtom._make, zip(ids, names, self.weights[here].tolist(), strict=True)))
+
+    def x(self, i: int | tuple[int, ...]) -> Vector:
+        """(d,) the point of a target: its number, or (row, column) in a cube; nan if it has none."""
+        i, rows = self._find_target(i), self._rows()
         if not math.isfinite(self.value[i]):
             return np.full(rows.shape[1], np.nan)
         here = slice(self.indptr[i], self.indptr[i + 1])
@@ -180,9 +213,14 @@ class ManyResult(HasSummary):
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame with one row per target: of a cube its place, then `to_columns`."""
+        return make_frame({**(self.to_places() if len(self.shape) > 1 else {}), **self.to_columns()})
+
+    def to_places(self) -> dict[str, NDArray[Any]]:
+        """Return where every target is: row and column of a cube, else its number as `pixel`."""
+        if len(self.shape) == 1:
+            return {"pixel": np.arange(len(self))}
         axes = ("row", "column", *(f"axis{a}" for a in range(2, len(self.shape))))
-        places = np.unravel_index(np.arange(len(self)), self.shape) if len(self.shape) > 1 else ()
-        return make_frame({**dict(zip(axes, places, strict=False)), **self.to_columns()})
+        return dict(zip(axes, np.unravel_index(np.arange(len(self)), self.shape), strict=False))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to a file that `load` reads; it must be new, or hold such a result."""
@@ -245,7 +283,7 @@ class ManyResult(HasSummary):
         return Summary(
             f"ManyResult({' x '.join(map(str, self.shape))} targets: {ended})",
             self._fields(),
-            (self._list_targets(),),
+            (self._list_used(), self._list_targets()),
             title="Mixtures for many targets",
             status=self._name_outcome(),
             success=self.success,
@@ -294,12 +332,36 @@ class ManyResult(HasSummary):
         found = {status for status, _ in self.tally()}
         return "DONE AS ASKED" if found & {Status.FINISHED, Status.SKIPPED} else "ALL PROVED"
 
+    def _find_used(self) -> tuple[Ids, Vector, Ints]:
+        """(k,) atoms that any target uses, their mean weight, and in how many; the largest first."""
+        ids, place, targets = np.unique(self.ids, return_inverse=True, return_counts=True)
+        means = np.bincount(place, self.weights, minlength=len(ids)) / max(int(self._solved.sum()), 1)
+        order = np.argsort(-means, kind="stable")
+        return ids[order], means[order], targets[order]
+
+    @property
+    def _solved(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.value)
+
+    def _name(self, id: int) -> str | None:
+        return None if self.names is None else self.names[id]
+
+    def _list_used(self) -> Grid:
+        """The atoms that have most of the weight of all targets."""
+        found = self._find_used()
+        ids, means, targets = (each[:_LISTED].tolist() for each in found)
+        rows = [
+            (Atom(id, self._name(id)), Bar(mean, means[0]), f"{many:,}")
+            for id, mean, many in zip(ids, means, targets, strict=True)
+        ]
+        headings = ("atom", "mean weight", "targets with it")
+        return Grid("The atoms that are used most", headings, rows, (0, 1), len(found[0]))
+
     def _list_targets(self) -> Grid:
         """The first targets, with the atoms of largest weight."""
         rows = []
         for i in range(min(len(self), _LISTED)):
-            here = slice(self.indptr[i], self.indptr[i] + min(_TOP, self.support[i]))
-            mixture = tuple(zip(self.ids[here].tolist(), self.weights[here].tolist(), strict=True))
+            mixture = tuple((id, weight) for id, _, weight in self.top(i, _TOP))
             place = ", ".join(str(part) for part in np.unravel_index(i, self.shape))
             numbers = f"{self.distance[i]:.6g}", f"{self.gap[i]:.2g}", f"{self.support[i]}"
             rows.append((place, *numbers, STATUSES[self.codes[i]].name, mixture))
@@ -311,8 +373,31 @@ class ManyResult(HasSummary):
         grid = Grid("How the targets ended", ("status", "meaning", "targets"), rows, (0, 1))
         return Details((Field("atoms", describe_atoms(self.fingerprint)),), (grid,))
 
+    def _map_weights(self) -> list[Picture]:
+        """Maps of a cube: of the atoms used most, and of sums of weights where these are not all 1."""
+        if len(self.shape) != 2:
+            return []
+        which, blank = np.repeat(np.arange(len(self)), self.support), np.where(self._solved, 0.0, np.nan)
+        pictures: list[Picture] = []
+        for id, mean, targets in zip(*(each[:_MAPS].tolist() for each in self._find_used()), strict=True):
+            if pictures and mean < _LITTLE:
+                break  # the map would be empty
+            weights, here = blank.copy(), self.ids == id
+            weights[which[here]] = self.weights[here]
+            name = PLAIN.name(Atom(id, self._name(id)))
+            said = f"{name} has a mean weight of {mean:.3g}, and weight in {targets:,} of {len(self):,}."
+            draw = partial(draw_map, values=weights, shape=self.shape, label="weight", limits=(0.0, 1.0))
+            pictures.append(Picture(f"Where {name} is", said, draw))
+        sums = np.bincount(which, self.weights, minlength=len(self)).astype(np.float64) + blank
+        least = float(np.nanmin(sums)) if self._solved.any() else 1.0
+        if least < 1.0 - WEIGHTS:
+            said = f"Weights sum to {least:.3g} at least; what is left to 1 is shadow."
+            draw = partial(draw_map, values=sums, shape=self.shape, label="sum", limits=(0.0, 1.0))
+            pictures.append(Picture("Sum of all weights: the rest is shadow", said, draw))
+        return pictures
+
     def _picture(self) -> list[Picture]:
-        solved = np.isfinite(self.value)
+        solved = self._solved
         distance = np.where(solved, self.distance, np.nan)
         said = "No target was solved."
         if solved.any():
@@ -324,19 +409,20 @@ class ManyResult(HasSummary):
         counts = self._histogram()
         names, numbers = list(counts), list(counts.values())
         grid = list_columns("Targets by proved gap over wanted gap", {"share": names, "targets": numbers})
-        return [
-            Picture(
-                "How far the targets are from their mixtures",
-                said,
-                partial(draw_errors, distance=distance, shape=self.shape),
-            ),
-            Picture(
-                "Proved gaps, relative to what was wanted",
-                f"{sum(numbers[:-1]):,} targets are within the wanted gap, {numbers[-1]:,} beyond it.",
-                partial(draw_gaps, names=names, counts=numbers),
-                grid,
-            ),
-        ]
+        errors = Picture(
+            "How far the targets are from their mixtures",
+            said,
+            partial(draw_errors, distance=distance, shape=self.shape),
+        )
+        gaps = Picture(
+            "Proved gaps, relative to what was wanted",
+            f"{sum(numbers[:-1]):,} targets are within the wanted gap, {numbers[-1]:,} beyond it.",
+            partial(draw_gaps, names=names, counts=numbers),
+            grid,
+        )
+        maps = self._map_weights()
+        every_proved = numbers[-1] == 0  # what the answer says already
+        return [errors, *maps] if maps and every_proved else [errors, *maps, gaps]
 
     def _histogram(self) -> dict[str, int]:
         """How many targets have which share of the wanted gap."""
@@ -407,20 +493,27 @@ def draw_errors(axes: Axes, distance: Vector, shape: tuple[int, ...]) -> None:
         low, high = plot.robust_limits(solved) if len(solved) else (0.0, 1.0)
         above = int((solved > high).sum())
         said += [f"{above:,} beyond the colours"] if above else []
-        drawn = axes.imshow(
-            distance.reshape(shape), cmap="viridis", interpolation="nearest", vmin=max(low, 0.0), vmax=high
-        )
-        axes.set_aspect("equal" if min(shape) > 1 else "auto")  # of a line, nothing would be seen
-        ends = "max" if above else "neither"
-        axes.figure.colorbar(drawn, ax=axes, label="distance from the mixture", extend=ends)
-        axes.set(xlabel="column", ylabel="row")
+        draw_map(axes, distance, shape, "distance from the mixture", limits=(max(low, 0.0), high))
     else:
         axes.hist(solved, bins=min(60, max(5, len(solved) // 5)), color=plot.COLOURS[0])
         plot.finish_axes(axes, "distance from the mixture", "targets")
     axes.set_title(", ".join(said), fontsize=8, color=plot.GREY, loc="right")
 
 
+def draw_map(
+    axes: Axes, values: Vector, shape: tuple[int, ...], label: str, *, limits: tuple[float, float]
+) -> None:
+    """Draw a value per target of a cube; those beyond the limits have the colours of these."""
+    low, high = limits
+    drawn = axes.imshow(values.reshape(shape), cmap="viridis", interpolation="nearest", vmin=low, vmax=high)
+    axes.set_aspect("equal" if min(shape) > 1 else "auto")  # of a line, nothing would be seen
+    ends = "max" if bool((values > high + WEIGHTS).any()) else "neither"
+    axes.figure.colorbar(drawn, cax=axes.inset_axes((1.03, 0.0, 0.05, 1.0)), label=label, extend=ends)
+    axes.set(xlabel="column", ylabel="row")
+
+
 def draw_gaps(axes: Axes, names: list[str], counts: list[int]) -> None:
     """Draw how many targets have which share of the wanted gap; the last are beyond it."""
     axes.bar(names, counts, color=[plot.COLOURS[2]] * (len(names) - 1) + [plot.COLOURS[1]])
+    axes.tick_params(axis="x", labelsize=8)
     plot.finish_axes(axes, "proved gap / wanted gap", "targets")

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.data.atoms import ConcatAtoms, Fingerprint, draw_some, fingerprint, finite_rows
@@ -48,7 +50,7 @@ from wolfhound.many.run import (
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve.arguments import find_rows, refuse_gaps, take_by_rows, to_rows
+from wolfhound.solve.arguments import as_names, find_rows, refuse_gaps, take_by_rows, to_rows
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""
@@ -57,6 +59,7 @@ EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
 
 
+@hint_keywords
 def minimize_many(
     targets: ArrayLike | Sequence[ArrayLike] | Sequence[Objective],
     atoms: Oracle | AtomsLike,
@@ -66,6 +69,7 @@ def minimize_many(
     exclude: ArrayLike | Sequence[ArrayLike] | None = None,
     at_most_one: bool = False,
     max_atoms: int | None = None,
+    names: Sequence[str] | None = None,
     max_memory: float | str | None = None,
     max_seconds: float = math.inf,
     skip: bool = False,
@@ -101,6 +105,8 @@ def minimize_many(
         atoms that leave, after exchanges; `ManyResult.price` says what that costs, and gaps still
         are to the minimum over the hull.
         With `at_most_one` the origin counts as one.
+    names : n strings, optional
+        Of the atoms; what is told and drawn of the result uses them.
     max_memory
         Bytes, or a text such as "1GB", to work in, besides atoms, targets and the answer; 4 GiB
         by default. Other sizes may change last bits; one that is too small is refused.
@@ -156,13 +162,15 @@ def minimize_many(
         seed=seed,
     )
     oracle = atoms if validate.is_oracle(atoms) else Scan(cast(AtomsLike, atoms))
+    size = oracle.atoms.shape[0] if table is None else table.report.rows
+    name_rows = partial(_name_rows, table, as_names(names, size))
     if is_list_of_objectives(targets):
         found = read_objectives(cast(Sequence[Objective], targets), oracle.atoms.shape[1])
         points = as_points(found)
         if points is None:
-            return _name_rows(table, _minimize_list(found, oracle, asked))
+            return name_rows(_minimize_list(found, oracle, asked))
         targets = points
-    return _name_rows(table, _minimize_points(targets, oracle, asked))
+    return name_rows(_minimize_points(targets, oracle, asked))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +214,9 @@ def _minimize_points(targets: Any, oracle: Oracle, asked: _Asked) -> ManyResult:
     return _result(whole, given.shape, source, identity, asked)
 
 
-def _name_rows(table: TableAtoms | None, solved: ManyResult) -> ManyResult:
-    """The answer by the rows of a table, if the atoms were one."""
+def _name_rows(table: TableAtoms | None, names: Sequence[str] | None, solved: ManyResult) -> ManyResult:
+    """The answer by the names of the atoms, and by the rows of a table if they were one."""
+    solved = replace(solved, names=names)
     if table is None:
         return solved
     ids, rows = to_rows(table, solved.ids), take_by_rows(table)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core.contracts import Ids, Vector
+from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import Job, Reading, show_progress, time_solving
 from wolfhound.core.rounding import UNIT, gamma
 from wolfhound.core.validate import count, number, real_array, require, require_finite
@@ -33,13 +34,14 @@ _ROUNDS = 60
 """Most rounds in which places where the certificate is largest join the grid."""
 
 
+@hint_keywords
 def npmle(
     x: ArrayLike,
     family: LikelihoodFamily | Callable[[Any, Any], Any],
     weights: ArrayLike | None = None,
     grid: ArrayLike | None = None,
     *,
-    missing: Missing = Missing.DROP,
+    missing: Missing | str = Missing.DROP,
     null: float | None = None,
     atol: float = 1e-6,
     max_seconds: float = math.inf,
@@ -137,12 +139,12 @@ def _read_fit(job: Job, *, n: int) -> Reading:
 
 
 def _leave_out(
-    x: Any, family: LikelihoodFamily, weights: Any, missing: Missing
+    x: Any, family: LikelihoodFamily, weights: Any, missing: Missing | str
 ) -> tuple[Any, LikelihoodFamily, Any, Ids | None]:
     """Leave out the missing observations of a column; arrays stay as they are."""
-    check_missing(missing)
+    missing = check_missing(missing)
     rule = "Missing.DROP or Missing.ERROR: a mean is no observation"
-    require(missing is not Missing.MEAN, "missing", rule, missing)
+    require(missing in (Missing.DROP, Missing.ERROR), "missing", rule, missing)
     read = read_numbers(x)
     if read is None:
         return x, family, weights, None

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
+from wolfhound.core.names import FOREIGN, suggest
 from wolfhound.core.rounding import TINY, gamma
 from wolfhound.core.validate import array, count, matrix, real_array, require
 from wolfhound.data.atoms import ArrayAtoms
@@ -387,6 +388,11 @@ class CheckedOracle(abc.ABC):
         question = check_question(self._atoms, queries, k, exclude, often=self._asked >= OFTEN)
         self._asked += len(question.queries) == 1
         return self.answer(question, check_thresholds(thresholds, len(question.queries)))
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what a word of another library may have meant."""
+        hint = suggest(name, dir(type(self))) if name in FOREIGN else ""  # Python knows names that are close
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}.{hint}")
 
     @abc.abstractmethod
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:

@@ -272,6 +272,13 @@ def list_notes(notes: Iterable[str]) -> str:
     return "".join(f"<p>{escape(note)}</p>" for note in notes)
 
 
+def draw_pictures(pictures: Iterable[Picture], title: str) -> Figure:
+    """Draw pictures side by side, each with its title, unless it is the only one."""
+    every = list(pictures)
+    titles = [picture.title for picture in every] if len(every) > 1 else ()
+    return plot.draw_all([picture.draw for picture in every], title=title, titles=titles)
+
+
 class HasSummary:
     """A result that has a `summary`: its text, picture and what a notebook shows follow from it."""
 
@@ -300,8 +307,7 @@ class HasSummary:
             Heading; by default what it is and what is proved of it.
         """
         told = self.summary()
-        drawings = [picture.draw for picture in told.pictures()]
-        return plot.keep(plot.draw_all(drawings, title=told.caption if title is None else title), path)
+        return plot.keep(draw_pictures(told.pictures(), told.caption if title is None else title), path)
 
 
 class RunResult(HasSummary):

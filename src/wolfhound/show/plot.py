@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,22 +49,27 @@ PANEL = (4.6, 3.7)
 """Inches of one picture."""
 
 PASSES = "passes over all atoms"
+SCORED = "atoms scored"
 SECONDS = "seconds, without compiling"
 _DECADES = 50.0  # from here on times need a log axis; on a shorter one its numbers would collide
+_LONGEST = 28  # letters of a name beside a bar
+_WIDTH = 52  # letters of a title in a line
 _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
 
 class Run(NamedTuple):
-    """One curve of `draw_gaps`: cost so far, twice, and the proved gap there, if finite and positive."""
+    """One curve of `draw_gaps`: cost so far, twice, and the gap there, if finite and positive."""
 
-    passes: Vector
+    passes: Vector  # or atoms scored
     seconds: Vector
     gap: Vector
 
 
-def draw_all(drawings: Sequence[Callable[[Axes], None]], *, title: str = "") -> Figure:
-    """Draw several pictures, each in axes of its own, side by side, four of them two by two.
+def draw_all(
+    drawings: Sequence[Callable[[Axes], None]], *, title: str = "", titles: Sequence[str] = ()
+) -> Figure:
+    """Draw several pictures, each in axes of its own with a title, side by side, four of them two by two.
 
     Examples
     --------
@@ -76,8 +82,14 @@ def draw_all(drawings: Sequence[Callable[[Axes], None]], *, title: str = "") -> 
     columns = min(len(drawings), 2 if len(drawings) == 4 else 3)
     rows = math.ceil(len(drawings) / columns)
     figure = make_figure(max(PANEL[0] * columns, 6.0), PANEL[1] * rows, title)
-    for draw, axes in zip(drawings, figure.subplots(rows, columns, squeeze=False).flat, strict=False):
+    places = figure.subplots(rows, columns, squeeze=False).flatten()
+    for draw, axes in zip(drawings, places, strict=False):
         draw(axes)
+    for axes in places[len(drawings) :]:
+        axes.remove()
+    for axes, text in zip(places, titles, strict=False):
+        below = "\n" if axes.get_title("right") else ""  # a note, which has the line to itself
+        axes.set_title(verbatim(textwrap.fill(text, _WIDTH)) + below, fontsize=10, loc="left")
     return figure
 
 
@@ -102,26 +114,43 @@ def draw_gap(axes: Axes, cost: Vector, gap: Vector, x: str, *, goal: float | Non
     finish_axes(axes, x, y, legend=True)
 
 
-def draw_gaps(runs: Mapping[str, Run], *, goal: float | None = None, title: str = "") -> Figure:
-    """Draw the proved gaps of several runs against passes and seconds; the wanted one is dashed."""
-    require(0 < len(runs) <= len(COLOURS), "runs", f"1 to {len(COLOURS)} runs", f"{len(runs)} runs")
-    figure = make_figure(9.0, 3.9, title)
+def draw_gaps(
+    runs: Mapping[str, Run],
+    *,
+    goal: float | None = None,
+    title: str = "",
+    x: str = PASSES,
+    y: str = "proved gap",
+) -> Figure:
+    """Draw the gaps of several runs against passes, or atoms scored, and seconds; the goal is dashed."""
+    most = len(COLOURS) * len(DASHES)
+    require(0 < len(runs) <= most, "runs", f"1 to {most} runs", f"{len(runs)} runs")
+    figure = make_figure(9.0, 3.9 + 0.2 * (len(runs) // 4), title)
     left, right = figure.subplots(1, 2, sharey=True)
-    for i, (label, run) in enumerate(runs.items()):
-        gap = hide_nonpositive(run.gap)
-        draw_curve(left, run.passes, gap, i, label, steps=True)
-        draw_curve(right, hide_nonpositive(run.seconds), gap, i, label, steps=True)
-    _scale_passes(left, max(float(run.passes.max(initial=1.0)) for run in runs.values()))
-    times = np.concatenate([run.seconds[run.seconds > 0.0] for run in runs.values()])
-    if len(times) and times.max() > _DECADES * times.min():
-        right.set_xscale("log")
-    use_log(left.set_yscale, *(run.gap for run in runs.values()))
-    for axes in (left, right):
-        _goal(axes, goal)
-    finish_axes(left, PASSES, "proved gap")
-    finish_axes(right, SECONDS)
-    put_legend_below(figure, left, len(runs) + 1)
+    draw_gaps_by(left, runs, x, goal=goal, y=y)
+    draw_gaps_by(right, runs, SECONDS, goal=goal)
+    put_legend_below(figure, left, min(len(runs) + 1, 4))
     return figure
+
+
+def draw_gaps_by(
+    axes: Axes, runs: Mapping[str, Run], x: str, *, goal: float | None, y: str = "", legend: bool = False
+) -> None:
+    """Draw the gaps of several runs against `PASSES`, `SCORED` or `SECONDS`."""
+    costs = [hide_nonpositive(run.seconds) if x == SECONDS else run.passes for run in runs.values()]
+    for i, ((label, run), cost) in enumerate(zip(runs.items(), costs, strict=True)):
+        draw_curve(axes, cost, hide_nonpositive(run.gap), i, label, steps=True)
+    spent = np.concatenate(costs)
+    spent = spent[np.isfinite(spent)]
+    if x == PASSES:
+        _scale_passes(axes, float(spent.max(initial=1.0)))
+    elif len(spent) and spent.max() > _DECADES * spent.min() > 0.0:
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=5)
+    use_log(axes.set_yscale, *(run.gap for run in runs.values()))
+    _goal(axes, goal)
+    finish_axes(axes, x, y, legend=legend)
 
 
 def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -> None:
@@ -130,6 +159,45 @@ def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -
     axes.plot(places, weights, "o", color=COLOURS[0], markersize=5.0)
     axes.set_ylim(bottom=0.0)
     finish_axes(axes, x, y)
+
+
+def draw_bars(axes: Axes, names: Sequence[str], values: Vector, *, x: str, faint: bool = False) -> None:
+    """Draw a bar per name, the first at the top, each with its number; the last may be of all others."""
+    colours = [COLOURS[0]] * (len(names) - faint) + [PALE] * faint
+    places = np.arange(len(names))
+    bars = axes.barh(places, values, color=colours)
+    axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize=8, color=GREY)
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
+    axes.set_yticks(places, labels=[verbatim(name) for name in shown], fontsize=9)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    finish_axes(axes, x)
+    axes.grid(visible=False, axis="y")
+
+
+def draw_histograms(axes: Axes, every: Vector, chosen: Vector, weights: Vector, *, x: str) -> None:
+    """Draw how numbers of all rows and of the chosen, weighted ones are spread, as shares: n differs."""
+    low, high = robust_limits(np.concatenate([every, chosen]))
+    edges = np.linspace(low, high, min(24, max(8, len(chosen) // 8)) + 1).tolist()
+    inside, near = (np.clip(values, low, high) for values in (every, chosen))  # ends hold what is beyond
+    shares = np.full(len(every), 1.0 / len(every))
+    axes.hist(inside, edges, weights=shares, color=PALE, label="all rows")
+    look: dict[str, Any] = {"histtype": "step", "color": COLOURS[0], "linewidth": 1.8}
+    axes.hist(near, edges, weights=weights, label="chosen", **look)
+    axes.locator_params(axis="x", nbins=5)
+    finish_axes(axes, x, "share of rows", legend=True)
+
+
+def draw_shares(axes: Axes, names: Sequence[str], every: Vector, chosen: Vector, *, y: str) -> None:
+    """Draw the share of each level among all rows and among the chosen, beside each other."""
+    places, width = np.arange(len(names)), 0.4
+    axes.barh(places - width / 2, every, width, color=PALE, label="all rows")
+    axes.barh(places + width / 2, chosen, width, color=COLOURS[0], label="chosen")
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
+    axes.set_yticks(places, labels=[verbatim(name) for name in shown], fontsize=9)
+    axes.set_ylim(len(names) - 0.4, -0.7 - 0.25 * len(names))  # the first at the top, the legend above it
+    finish_axes(axes, "share of rows", y, legend=True)
+    axes.grid(visible=False, axis="y")
 
 
 def draw_totals(

@@ -24,6 +24,7 @@ from wolfhound.core.atomic import write_file
 from wolfhound.core.threads import get_threads
 from wolfhound.core.validate import describe, file_path, kind, require
 from wolfhound.show import plot
+from wolfhound.show.compare import picture_runs
 from wolfhound.show.markup import (
     Atom,
     Field,
@@ -155,6 +156,9 @@ def make_page(
     page = Page(labels)
     if isinstance(result, Mapping):
         require(bool(result), "result", "at least one result", "an empty dict")
+        for each in result.values():
+            _check_result(each)
+        page.add_pictures("All runs", picture_runs(result))
         for name, each in result.items():
             page.add(_check_result(each).summary(), str(name))
         heading = f"{len(result)} results"
@@ -254,12 +258,16 @@ class Page:
             self._body.append(f'<h2 class="part" id="{anchor}">{escape(name)}</h2>')
         self._body.append(_write_head(told))
         self._add_section("The answer", list_facts(told.lines()) + list_notes(told.notes), level)
-        pictures = "".join(map(self._write_picture, told.pictures()))
-        self._add_section("In pictures", pictures and f'<div class="pictures">{pictures}</div>', level)
+        self.add_pictures("In pictures", told.pictures(), level)
         self._add_section("In tables", self._write_tables(told.tables), level)
         more = told.details()
         found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
         self._add_section("How it was found", found + self._write_tables(more.tables), level)
+
+    def add_pictures(self, heading: str, pictures: Iterable[Picture], level: int = 2) -> None:
+        """Add pictures under a heading, if there are any."""
+        drawn = "".join(map(self._write_picture, pictures))
+        self._add_section(heading, drawn and f'<div class="pictures">{drawn}</div>', level)
 
     def add_plan(self, told: Summary) -> None:
         """Add what other oracles would have cost."""

@@ -27,13 +27,15 @@ from wolfhound.core.contracts import (
     State,
     WeightSet,
 )
+from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import read_gap, show_progress
 from wolfhound.core.rounding import UNIT, ends_in_rounding, gamma
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.weights import Cone, Hull, fill_pool
 from wolfhound.data.atoms import as_atoms, draw_some, fingerprint, finite_rows
 from wolfhound.data.encoding import TableAtoms
-from wolfhound.methods.asking import POOL, SAMPLE
+from wolfhound.methods.asking import POOL, SAMPLE, best_atom
+from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan, least_memory
 from wolfhound.solve.arguments import (
@@ -60,6 +62,7 @@ _SAME = 64.0 * UNIT
 """Relative difference of atoms that are one point but for rounding."""
 
 
+@hint_keywords
 def minimize(
     objective: Objective,
     atoms: Oracle | AtomsLike,
@@ -100,8 +103,8 @@ def minimize(
         `FullyCorrective()` by default, and the only one for other weights than those of `Hull()`.
     rtol, atol
         The goal is a gap of at most ``max(rtol * scale, atol)``, where scale is
-        the larger of the Frank-Wolfe gap at a cold start over a random pool, and
-        median minus minimum of f over some of its atoms; over a cone, f(0) less the floor of f.
+        the larger of the Frank-Wolfe gap at the best atom of a random pool, and median minus minimum of f
+        over some of its atoms: the same for every method; over a cone, f(0) less the floor of f.
     max_steps, max_passes, max_seconds
         Limits; the best point so far is returned with its status.
     max_memory
@@ -179,11 +182,9 @@ def minimize(
         limits = limits.after(writer.steps)
 
     with one_blas_thread():
-        starts = [method.begin(objective, _draw_pool(objective, oracle.atoms, banned, rng, weights), rng)]
-        if warm is not None:
-            rows = finite_rows(oracle.atoms, warm.ids)
-            starts.insert(0, replace(starts[0], rows=rows, **warm._asdict()))
-        scale, stake = _find_scale(objective, starts[-1])
+        pool = _draw_pool(objective, oracle.atoms, banned, rng, weights)
+        starts, cold = _choose_starts(method, objective, oracle.atoms, pool, warm, rng=rng)
+        scale, stake = _find_scale(objective, cold)
     goal = max(atol, rtol * scale)
     if writer is not None:
         starts[0] = writer.restart(starts[0])
@@ -218,11 +219,24 @@ def _draw_pool(
     )
 
 
+def _choose_starts(
+    method: Method, objective: Objective, atoms: Atoms, pool: Start, warm: Any, *, rng: np.random.Generator
+) -> tuple[list[Start], Start]:
+    """Return where to begin, a warm start first, and the best atom of the pool: its goal is all methods'."""
+    begun = method.begin(objective, pool, rng)
+    usual = isinstance(method, (FullyCorrective, FrankWolfe))  # which begin there: f is not computed twice
+    cold = begun if usual else best_atom(objective, pool)
+    if warm is None:
+        return [begun], cold
+    return [replace(begun, rows=finite_rows(atoms, warm.ids), **warm._asdict()), begun], cold
+
+
 def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
     """Return what rtol is relative to, and how much f varies over what was seen; 0 if that is rounding.
 
-    Of the cold start, so that a warm one changes neither goal nor success; it takes no pass. Values tell how
-    much f varies, slopes where these do not: at the edge of a domain slopes know no bounds.
+    Of the best atom of the pool, so that neither the method nor a warm start changes goal or success; it
+    takes no pass. Values tell how much f varies, slopes where these do not: at the edge of a domain slopes
+    know no bounds.
     """
     if start.over is not None and start.over.total != 1.0 and objective.floor > -math.inf:
         origin = objective.at(np.zeros(start.pool.shape[1])).value - objective.floor

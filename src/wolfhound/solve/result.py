@@ -43,6 +43,10 @@ LISTED = 50
 
 _SHOWN = 5
 
+_BARS = 15  # atoms in a picture of weights
+
+_FEW_PASSES = 1.0  # below, a run is drawn by the atoms that it scored
+
 _KINDS = {
     "start": "the start, before any query",
     "pass": "a pass over all atoms: proves",
@@ -405,7 +409,14 @@ def picture_trace(
     closes = f"The gap ends at {gap[-1]:.3g}; {goal:.3g} was wanted." if len(seen) else "There is no bound."
     numbers = {names[0]: value, names[1]: bound, "gap": gap}
     band, closing = [], []
-    for cost, x, spent in (("passes", plot.PASSES, trace.passes), ("seconds", plot.SECONDS, trace.seconds)):
+    # An index scores so few atoms that its passes are hardly more than 0.
+    some = len(trace) and trace.passes[-1] < _FEW_PASSES
+    first = (
+        ("atoms scored", plot.SCORED, trace.scored.astype(np.float64))
+        if some
+        else ("passes", plot.PASSES, trace.passes)
+    )
+    for cost, x, spent in (first, ("seconds", plot.SECONDS, trace.seconds)):
         draw = partial(plot.draw_band, cost=spent, value=value, bound=bound, x=x, names=named, y=y)
         band.append(Picture(f"The {word} band, by {cost}", said, draw))
         draw = partial(plot.draw_gap, cost=spent, gap=gap, x=x, goal=goal, y=f"{word} gap")
@@ -426,6 +437,17 @@ def _write_mass(mass: float) -> float | None:
 
 def _read_mass(stated: Any) -> float:
     return math.inf if stated is None else number(stated, "mass", low=0.0)
+
+
+def picture_weights(result: Result) -> Picture:
+    """Draw the atoms of largest weight, and the rest together: what a mixture is made of."""
+    shown = result.top(_BARS)
+    rest, left = max(1.0 - sum(atom.weight for atom in shown), 0.0), result.support - len(shown)
+    names = [atom.name or f"#{atom.id}" for atom in shown] + ([f"{left:,} more"] if left else [])
+    weights = [atom.weight for atom in shown] + ([rest] if left else [])
+    said = f"{result.support:,} atoms have weight; the largest is {names[0]}, {weights[0]:.3g}."
+    draw = partial(plot.draw_bars, names=names, values=np.array(weights), x="weight", faint=bool(left))
+    return Picture("The mixture", said, draw, list_columns("Weights", {"atom": names, "weight": weights}))
 
 
 def _check(result: Result) -> None:
