@@ -123,7 +123,7 @@ def real(claim: Claim, course: Course, exact: End) -> None:
     end = descend(course, audited, steps_of(wolfhound.OpenLoop(2.0 / 0.9)), most=MOST // 4)
     cost = float(np.mean(bare.scored))
     row(claim, course, "LshIndex, steps for c = 0.9", end, exact, scored_per_step=cost)
-    end = descend(course, index, SublinearFrankWolfe(ratio=0.8, exact=codes, mixed=0))
+    end = descend(course, index, SublinearFrankWolfe(ratio=0.8, exact=codes, mixed=0, cache=0, sample=0))
     end = replace(end, ratios=np.empty(0))  # of its passes
     row(claim, course, "SublinearFrankWolfe(ratio=0.8), LshIndex, tau halved", end, exact)
 

@@ -28,7 +28,7 @@ ORACLES: dict[str, Callable[[Any], Oracle | None]] = {
     "LshIndex": wolfhound.LshIndex.build,
 }
 EXACT, INDEXES = ("Scan", "Int8Scan"), ("ClusterIndex", "LshIndex")
-RANDOM = "RandomSubset n/20"
+RANDOM = {"RandomSubset 200": 200, "RandomSubset 1,000": 1000, "RandomSubset n/20": None}
 GOAL = 3e-3
 """Of the first root of summed squared gaps."""
 SUCCESSORS = 5
@@ -72,13 +72,15 @@ def judge_course(claim: Claim, course: Course) -> None:
     costs: dict[str, tuple[float, float]] = {}
     sizes: dict[str, float] = {}
     runs: dict[str, TabularResult] = {}
-    makers = ORACLES | {RANDOM: functools.partial(wolfhound.RandomSubset, size=n // 20)}
+    sizes_of = {name: size or n // 20 for name, size in RANDOM.items()}
+    samples = {name: functools.partial(wolfhound.RandomSubset, size=size) for name, size in sizes_of.items()}
+    makers = ORACLES | samples
     for name, make in makers.items():
         oracle, build = build_oracle(make, atoms)
         mine = course.acmdp.with_actions(ActionSet(atoms, oracle=oracle))
         run = fwpo if name in EXACT else sfwpo
         runs[name] = run(mine, rtol=0.0, atol=atol, max_steps=_MOST)
-        costs[name] = (0.0 if name in ("Scan", RANDOM) else build, runs[name].seconds)
+        costs[name] = (0.0 if name in ("Scan", *RANDOM) else build, runs[name].seconds)
         sizes[name] = getattr(oracle, "nbytes", 0) / 2**20
     what = f"{course.model}, {course.actions}, n {n:,}"
     for name, result in runs.items():

@@ -95,7 +95,7 @@ class Tiered(CheckedOracle):
         self._few = min(count(sample, "sample"), round(_SMALL * index.atoms.shape[0]))
         self._sample = RandomSubset(index.atoms, size=max(1, self._few), seed=self._rng)
         # Replaced whole: queries of other threads may read them.
-        self._cache = _AtomCache.empty(index.atoms)
+        self._cache = _AtomCache(np.empty(0, np.int64), index.atoms.take(np.empty(0, np.int64)))
         self._above: Vector = np.empty(0)  # by how much the last answers with the index exceeded thresholds
         self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
 
@@ -281,16 +281,10 @@ def check_same_atoms(mine: Atoms, other: Atoms, name: str) -> None:
 
 
 class _AtomCache(NamedTuple):
-    """The distinct atoms that were returned last, with their rows; never changed."""
+    """The distinct atoms that were returned last, with their rows, the latest first; never changed."""
 
     ids: Ids  # (r,)
     rows: Matrix  # (r, d)
-    places: dict[int, int]  # where each atom is, the one that was returned longest ago first
-
-    @classmethod
-    def empty(cls, atoms: Atoms) -> _AtomCache:
-        """Return a cache of no atoms."""
-        return cls(np.empty(0, np.int64), np.empty((0, atoms.shape[1]), atoms.dtype), {})
 
     def query(self, question: Question) -> Hits:
         """Answer from the atoms kept; nothing is proved of the others."""
@@ -315,28 +309,10 @@ class _AtomCache(NamedTuple):
 
     def remember(self, hits: Hits, room: int) -> _AtomCache:
         """Return a cache with the atoms of an answer too, the best of each query kept longest."""
-        fresh: dict[int, int] = {}
-        for atom, slot in zip(hits.ids.T.ravel().tolist(), hits.slots.T.ravel().tolist(), strict=True):
-            if len(fresh) == room:
-                break
-            if atom >= 0:
-                fresh.setdefault(atom, slot)
-        places = dict(self.places)
-        new: list[tuple[int, int, int]] = []
-        for atom, slot in reversed(fresh.items()):
-            place = places.pop(atom, None)
-            if place is None:
-                place = len(places) if len(places) < room else places.pop(next(iter(places)))
-                new.append((place, atom, slot))
-            places[atom] = place
-        if not new:
-            return _AtomCache(self.ids, self.rows, places)
-        at, atoms, slots = (list(part) for part in zip(*new, strict=True))
-        ids = np.empty(len(places), np.int64)
-        rows = np.empty((len(places), self.rows.shape[1]), self.rows.dtype)
-        ids[: len(self.ids)], rows[: len(self.ids)] = self.ids, self.rows
-        ids[at], rows[at] = atoms, hits.rows[slots]
-        return _AtomCache(ids, rows, places)
+        found, slots = hits.ids.T.ravel(), hits.slots.T.ravel()[hits.ids.T.ravel() >= 0]
+        ids = np.concatenate([found[found >= 0], self.ids])
+        kept = np.sort(np.unique(ids, return_index=True)[1])[:room]
+        return _AtomCache(ids[kept], np.concatenate([hits.rows[slots], self.rows])[kept])
 
 
 # ---------------------------------------------------------------- answers to the same questions

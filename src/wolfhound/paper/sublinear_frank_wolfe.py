@@ -265,7 +265,7 @@ class Separation:
         self._wanted, self._ratio = wanted, ratio
         self._held: Hits | None = None
         self._end: Status | None = None
-        self._shares: list[float] = []
+        self._shares = [1.0]  # as an audit is but one step, the first alone decides only if it is far off
         self._since = ask.scored  # at the last pass
 
     @property
@@ -304,7 +304,7 @@ class Separation:
         if not (isinstance(tiers, Tiered) and tiers.sample):
             return hits
         if not is_proved_best(hits, self.ask.slack):
-            if scored - self._since < (1 + len(self._shares)) * tiers.atoms.shape[0]:
+            if scored - self._since < len(self._shares) * tiers.atoms.shape[0]:
                 return hits
             found, hits = _gaps(point, hits)[0], self.ask(point)
             best = _gaps(point, hits)[1]
