@@ -145,6 +145,18 @@ def test_caps_that_leave_one_point() -> None:
     assert result.x == pytest.approx(atoms.mean(axis=0))
 
 
+@pytest.mark.parametrize("cap", [0.05005, 0.0500001, 0.06])
+@pytest.mark.parametrize("seed", range(3))
+def test_caps_that_are_nearly_tight_keep_the_sum(seed: int, cap: float) -> None:
+    """All but one atom at its cap: a long step once took the last one for rounding."""
+    rng = np.random.default_rng(seed)
+    atoms, design = rng.standard_normal((20, 3)), rng.standard_normal((5, 3))
+    for f in (Logistic(design, design[:, 0] > 0.0), Huber(design, design @ atoms[1], delta=1e-3)):
+        result = minimize(f, atoms, over=Hull(cap=cap), rtol=0.0, max_passes=9)
+        assert result.weights.sum() == pytest.approx(1.0, abs=1e-14)
+        assert (result.weights <= cap).all()
+
+
 OBJECTIVES: dict[str, Any] = {
     "LeastSquares": LeastSquares,
     "Logistic": lambda a, b: Logistic(a, b > 0.0),

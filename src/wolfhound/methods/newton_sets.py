@@ -14,6 +14,7 @@ import numpy as np
 from wolfhound.compiled.corral import BLOCK, Dense, correct
 from wolfhound.core.contracts import Ints, Objective, Point, Vector
 from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import UNIT
 from wolfhound.core.weights import KnownPrices, caps_of, least_price
 from wolfhound.methods.atom_sets import AtomPool, PaidLine, PoolWeights, best_of
 from wolfhound.methods.newton import GAIN, HOT, SOLVED, Curved, Secant, Space, step_length
@@ -21,6 +22,12 @@ from wolfhound.oracles.asking import rescore
 
 FARTHEST = 1e9
 """Longest step, in those of the model: curvature may be far too large, and weights know no scale."""
+
+SAME = 64.0 * UNIT
+"""Relative difference of weights that are one but for rounding."""
+
+NOTHING = 1e-13
+"""Share of all weight that is rounding: beside atoms at their caps it would be all that can move."""
 
 FALL = 0.01
 """F falls on if by this share of all that it fell before."""
@@ -104,6 +111,8 @@ class SetNewton:
         before, after = np.zeros((2, len(places)))
         before[:k] = self.weights
         after[corral.labels] = within.settle(places[corral.labels], corral.weights)
+        # A long step multiplies what rounding has put between the two.
+        after = np.where(np.abs(after - before) <= SAME * before, before, after)
         self._search(places, before, after, rows, gap)
         self.work += len(lifted) ** 2 * lifted.shape[1]
         return joined
@@ -128,8 +137,9 @@ class SetNewton:
         caps = caps_of(self._within.over, self._pool.ids[places])
         reach = step_length(paid, _find_end(before, after, caps), gap)
         weights = after if reach == 1.0 else np.clip(before + reach * (after - before), 0.0, caps)
-        held = weights > 0.0
-        self.positions, self.weights = places[held], weights[held]
+        held = weights > NOTHING * weights.sum()
+        self.positions = places[held]
+        self.weights = self._within.settle(self.positions, weights[held])
         self.point = self._objective.at(self.weights @ rows[held])
 
 
