@@ -157,6 +157,18 @@ def test_caps_that_are_nearly_tight_keep_the_sum(seed: int, cap: float) -> None:
         assert (result.weights <= cap).all()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_an_atom_at_its_cap_but_for_rounding_hides_no_other(seed: int) -> None:
+    """A function of the caller is solved as far as the same one whose lift is known."""
+    rng = np.random.default_rng(seed)
+    atoms, a, b = rng.standard_normal((21, 12)), rng.standard_normal((20, 12)), rng.standard_normal(20)
+    known = minimize(LeastSquares(a, b), atoms, over=Hull(cap=0.2), ridge=0.3, rtol=1e-9)
+    f = Custom(lambda x: (0.5 * float((a @ x - b) @ (a @ x - b)), a.T @ (a @ x - b)), convex=True)
+    found = minimize(f, atoms, over=Hull(cap=0.2), ridge=0.3, rtol=1e-9)
+    assert found.success
+    assert found.value == pytest.approx(known.value, rel=1e-7)
+
+
 OBJECTIVES: dict[str, Any] = {
     "LeastSquares": LeastSquares,
     "Logistic": lambda a, b: Logistic(a, b > 0.0),

@@ -112,7 +112,7 @@ class SetNewton:
         before[:k] = self.weights
         after[corral.labels] = within.settle(places[corral.labels], corral.weights)
         # A long step multiplies what rounding has put between the two.
-        after = np.where(np.abs(after - before) <= SAME * before, before, after)
+        before = np.where(np.abs(after - before) <= SAME * before, after, before)
         self._search(places, before, after, rows, gap)
         self.work += len(lifted) ** 2 * lifted.shape[1]
         return joined
@@ -121,7 +121,7 @@ class SetNewton:
         """The atoms without weight whose price is least, and by how much it is below that of the others."""
         within, active = self._within, self.positions
         prices = within.prices(active, self.weights, scores[active])
-        inside = self.weights < caps_of(within.over, self._pool.ids[active])
+        inside = self.weights < (1.0 - NOTHING) * caps_of(within.over, self._pool.ids[active])
         order = np.argsort(~inside, kind="stable")
         here = within.common(prices[order], self.weights[order], int(inside.sum()))
         violation = here - scores - within.costs(np.arange(len(scores)))
