@@ -111,6 +111,9 @@ class SetNewton:
         before, after = np.zeros((2, len(places)))
         before[:k] = self.weights
         after[corral.labels] = within.settle(places[corral.labels], corral.weights)
+        total = within.over.total
+        if total < np.inf and not abs(float(after.sum()) - total) <= NOTHING * total:
+            after = before  # curvature that underflows has cost the model atoms that hold weight
         # A long step multiplies what rounding has put between the two.
         before = np.where(np.abs(after - before) <= SAME * before, after, before)
         self._search(places, before, after, rows, gap)
