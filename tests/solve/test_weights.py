@@ -145,6 +145,30 @@ def test_caps_that_leave_one_point() -> None:
     assert result.x == pytest.approx(atoms.mean(axis=0))
 
 
+@pytest.mark.parametrize("cap", [0.05005, 0.0500001, 0.06])
+@pytest.mark.parametrize("seed", range(3))
+def test_caps_that_are_nearly_tight_keep_the_sum(seed: int, cap: float) -> None:
+    """All but one atom at its cap: a long step once took the last one for rounding."""
+    rng = np.random.default_rng(seed)
+    atoms, design = rng.standard_normal((20, 3)), rng.standard_normal((5, 3))
+    for f in (Logistic(design, design[:, 0] > 0.0), Huber(design, design @ atoms[1], delta=1e-3)):
+        result = minimize(f, atoms, over=Hull(cap=cap), rtol=0.0, max_passes=9)
+        assert result.weights.sum() == pytest.approx(1.0, abs=1e-14)
+        assert (result.weights <= cap).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_atom_at_its_cap_but_for_rounding_hides_no_other(seed: int) -> None:
+    """A function of the caller is solved as far as the same one whose lift is known."""
+    rng = np.random.default_rng(seed)
+    atoms, a, b = rng.standard_normal((21, 12)), rng.standard_normal((20, 12)), rng.standard_normal(20)
+    known = minimize(LeastSquares(a, b), atoms, over=Hull(cap=0.2), ridge=0.3, rtol=1e-9)
+    f = Custom(lambda x: (0.5 * float((a @ x - b) @ (a @ x - b)), a.T @ (a @ x - b)), convex=True)
+    found = minimize(f, atoms, over=Hull(cap=0.2), ridge=0.3, rtol=1e-9)
+    assert found.success
+    assert found.value == pytest.approx(known.value, rel=1e-7)
+
+
 OBJECTIVES: dict[str, Any] = {
     "LeastSquares": LeastSquares,
     "Logistic": lambda a, b: Logistic(a, b > 0.0),

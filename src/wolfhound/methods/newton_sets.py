@@ -14,6 +14,7 @@ import numpy as np
 from wolfhound.compiled.corral import BLOCK, Dense, correct
 from wolfhound.core.contracts import Ints, Objective, Point, Vector
 from wolfhound.core.progress import report_rows
+from wolfhound.core.rounding import UNIT
 from wolfhound.core.weights import KnownPrices, caps_of, least_price
 from wolfhound.methods.atom_sets import AtomPool, PaidLine, PoolWeights, best_of
 from wolfhound.methods.newton import GAIN, SOLVED, Curved, Secant, Space, step_length
@@ -24,6 +25,12 @@ HOT = 64
 
 FARTHEST = 1e9
 """Longest step, in those of the model: curvature may be far too large, and weights know no scale."""
+
+SAME = 64.0 * UNIT
+"""Relative difference of weights that are one but for rounding."""
+
+NOTHING = 1e-13
+"""Share of all weight that is rounding: beside atoms at their caps it would be all that can move."""
 
 FALL = 0.01
 """F falls on if by this share of all that it fell before."""
@@ -109,6 +116,11 @@ class SetNewton:
         before, after = np.zeros((2, len(places)))
         before[:k] = self.weights
         after[corral.labels] = within.settle(places[corral.labels], corral.weights)
+        total = within.over.total
+        if total < np.inf and not abs(float(after.sum()) - total) <= NOTHING * total:
+            after = before  # curvature that underflows has cost the model atoms that hold weight
+        # A long step multiplies what rounding has put between the two.
+        before = np.where(np.abs(after - before) <= SAME * before, after, before)
         self._search(places, before, after, rows, gap)
         self.work += len(lifted) ** 2 * lifted.shape[1]
         return joined
@@ -117,7 +129,7 @@ class SetNewton:
         """The atoms without weight whose price is least, and by how much it is below that of the others."""
         within, active = self._within, self.positions
         prices = within.prices(active, self.weights, scores[active])
-        inside = self.weights < caps_of(within.over, self._pool.ids[active])
+        inside = self.weights < (1.0 - NOTHING) * caps_of(within.over, self._pool.ids[active])
         order = np.argsort(~inside, kind="stable")
         here = within.common(prices[order], self.weights[order], int(inside.sum()))
         violation = here - scores - within.costs(np.arange(len(scores)))
@@ -133,8 +145,9 @@ class SetNewton:
         caps = caps_of(self._within.over, self._pool.ids[places])
         reach = step_length(paid, _find_end(before, after, caps), gap)
         weights = after if reach == 1.0 else np.clip(before + reach * (after - before), 0.0, caps)
-        held = weights > 0.0
-        self.positions, self.weights = places[held], weights[held]
+        held = weights > NOTHING * weights.sum()
+        self.positions = places[held]
+        self.weights = self._within.settle(self.positions, weights[held])
         self.point = self._objective.at(self.weights @ rows[held])
 
 
