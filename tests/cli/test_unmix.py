@@ -68,13 +68,13 @@ def test_pixels_of_a_table(run: Run, cube: Array) -> None:
     assert {"pixel", "id", "name", "fraction"} == set(json.loads(Path("out.json").read_text())[0])
 
 
-def test_shadow_and_skip(run: Run, cube: Array) -> None:
+def test_at_most_and_skip(run: Run, cube: Array) -> None:
     cube[1, 1, 2] = np.nan
     np.save("bad.npy", cube)
     ran = run("unmix", "bad.npy", "--library", "atoms.npy")
     assert ran.code == 2
     assert "Got nan in target (1, 1)" in words(ran.err)
-    ran = run("unmix", "bad.npy", "--library", "atoms.npy", "--skip", "--shadow", "--json")
+    ran = run("unmix", "bad.npy", "--library", "atoms.npy", "--skip", "--at-most", "--json")
     assert ran.code == 0
     assert json.loads(ran.out)["status"] == {"GAP_REACHED": 11, "SKIPPED": 1}
     assert json.loads(ran.out)["success"] is True
