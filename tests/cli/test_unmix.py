@@ -80,6 +80,21 @@ def test_at_most_and_skip(run: Run, cube: Array) -> None:
     assert json.loads(ran.out)["success"] is True
 
 
+def test_fractions_of_other_sets(run: Run, cube: Array, rows: Array) -> None:
+    for options, over in (
+        (("--cone", "--price", "0.1"), wh.Cone(price=0.1)),
+        (("--cap", "0.4", "--at-most"), wh.Hull(cap=0.4, at_most=True)),
+    ):
+        ran = run("unmix", "cube.npy", "--library", "atoms.npy", *options, "--out", "parts.npy", "--json")
+        assert ran.code == 0
+        assert json.loads(ran.out)["over"] == repr(over)
+        known = wh.minimize_many(cube, rows, over=over)
+        np.testing.assert_allclose(np.load("parts.npy"), known.to_dense(), atol=1e-6)
+    refused = run("unmix", "cube.npy", "--library", "atoms.npy", "--cone", "--max-atoms", "2")
+    assert refused.code == 2
+    assert "`--max-atoms` must be left out over a cone" in words(refused.err)
+
+
 @pytest.mark.parametrize("dead", [0, 1], ids=["all", "skip"])
 def test_few_atoms_are_told_alike_everywhere(dead: int, run: Run, cube: Array, rows: Array) -> None:
     cube = cube + 0.3 * np.random.default_rng(1).standard_normal(cube.shape)
