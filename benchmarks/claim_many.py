@@ -210,7 +210,7 @@ def choose_few(claim: Claim, name: str, library: Vector, true: Ids, m: int) -> t
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.full(6, 0.4), m) * rng.beta(6.0, 2.0, (m, 1))
     pixels = shares @ library[true] + 0.005 * rng.standard_normal((m, library.shape[1]))
-    seconds, few = clock(lambda: wh.minimize_many(pixels, library, max_atoms=5, at_most_one=True))
+    seconds, few = clock(lambda: wh.minimize_many(pixels, library, max_atoms=5, over=wh.Hull(at_most=True)))
     largest = [true[np.argsort(-row)[:4]] for row in shares]
     known = np.array([fit(pixel, library, ids)[0] for pixel, ids in zip(pixels, largest, strict=True)])
     backward = np.array([eliminate(pixel, library, 4) for pixel in pixels])
@@ -229,7 +229,7 @@ def choose_few(claim: Claim, name: str, library: Vector, true: Ids, m: int) -> t
 
 def fit(pixel: Vector, library: Vector, ids: Ids) -> tuple[float, Ids]:
     """Misfit of a pixel by some spectra and shadow, and those that have weight, the largest first."""
-    found = wh.minimize_many(pixel[None], library[ids], at_most_one=True)
+    found = wh.minimize_many(pixel[None], library[ids], over=wh.Hull(at_most=True))
     return float(found.distance[0]), ids[found.ids]
 
 

@@ -22,7 +22,7 @@ def main() -> None:
     cube[12, 20] = np.nan  # a dead pixel
 
     minerals = [f"mineral {i}" for i in range(40)]
-    result = wh.minimize_many(cube, spectra, names=minerals, at_most_one=True, skip=True)
+    result = wh.minimize_many(cube, spectra, names=minerals, over=wh.Hull(at_most=True), skip=True)
     print(result)
 
     found = result.to_dense()  # (30, 40, 40) fractions
@@ -33,7 +33,7 @@ def main() -> None:
     # Maps of the misfit, of the largest fractions and of their sum; a path would write them.
     result.plot()
 
-    few = wh.minimize_many(cube, spectra, at_most_one=True, skip=True, max_atoms=4)
+    few = wh.minimize_many(cube, spectra, over=wh.Hull(at_most=True), skip=True, max_atoms=4)
     solved = np.isfinite(few.value)
     grows = 100.0 * np.mean((few.price / few.value)[solved])
     print(f"with at most 3 spectra and the shadow: f grows by {grows:.2f} % on average")

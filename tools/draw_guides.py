@@ -39,7 +39,7 @@ def draw_cube(path: Path) -> None:
     cube = parts @ spectra[[2, 6, 9]] + 0.003 * rng.standard_normal((60, 80, 60))
     names = ["quartz", "talc", "kaolinite", "illite", "calcite", "dolomite", "alunite", "jarosite"]
     names += ["goethite", "hematite", "gypsum", "opal"]
-    found = wh.minimize_many(cube, spectra, at_most_one=True, names=names)
+    found = wh.minimize_many(cube, spectra, over=wh.Hull(at_most=True), names=names)
     found.plot(title="60 x 80 pixels, unmixed").savefig(path, dpi=DPI)
 
 

@@ -375,6 +375,16 @@ def test_an_atom_is_explained_by_a_cone_with_a_price(run: Run, folder: Path, row
     x = sum(atom["weight"] * rows[atom["id"]].astype(float) for atom in document["atoms"])
     assert document["over"] == "Cone(price=0.05)"
     assert document["distance"] == pytest.approx(float(np.linalg.norm(x - rows[17])), rel=1e-6)
-    refused = run("explain", "atoms.npy", "--targets", "points.npy", "--cone")
+
+
+def test_points_of_a_file_are_explained_over_a_set(run: Run, folder: Path, rows: Array) -> None:
+    options = ("--targets", "points.npy", "--cone", "--price", "0.05", "--ridge", "0.1", "--json")
+    ran = run("explain", "atoms.npy", *options)
+    assert (ran.code, ran.err) == (0, "")
+    known = wh.minimize_many(np.load("points.npy"), rows, over=wh.Cone(price=0.05), ridge=0.1, rtol=1e-4)
+    found = documents(ran.out)
+    np.testing.assert_allclose([document["value"] for document in found], known.value)
+    assert [document["mass"] for document in found] == [None] * 3  # inf
+    refused = run("explain", "atoms.npy", "--targets", "points.npy", "--cap", "0.001")
     assert refused.code == 2
-    assert "must be given with `--target`" in " ".join(refused.err.split())
+    assert "`--cap` must be of sum >= 1" in words(refused.err)

@@ -68,16 +68,31 @@ def test_pixels_of_a_table(run: Run, cube: Array) -> None:
     assert {"pixel", "id", "name", "fraction"} == set(json.loads(Path("out.json").read_text())[0])
 
 
-def test_shadow_and_skip(run: Run, cube: Array) -> None:
+def test_at_most_and_skip(run: Run, cube: Array) -> None:
     cube[1, 1, 2] = np.nan
     np.save("bad.npy", cube)
     ran = run("unmix", "bad.npy", "--library", "atoms.npy")
     assert ran.code == 2
     assert "Got nan in target (1, 1)" in words(ran.err)
-    ran = run("unmix", "bad.npy", "--library", "atoms.npy", "--skip", "--shadow", "--json")
+    ran = run("unmix", "bad.npy", "--library", "atoms.npy", "--skip", "--at-most", "--json")
     assert ran.code == 0
     assert json.loads(ran.out)["status"] == {"GAP_REACHED": 11, "SKIPPED": 1}
     assert json.loads(ran.out)["success"] is True
+
+
+def test_fractions_of_other_sets(run: Run, cube: Array, rows: Array) -> None:
+    for options, over in (
+        (("--cone", "--price", "0.1"), wh.Cone(price=0.1)),
+        (("--cap", "0.4", "--at-most"), wh.Hull(cap=0.4, at_most=True)),
+    ):
+        ran = run("unmix", "cube.npy", "--library", "atoms.npy", *options, "--out", "parts.npy", "--json")
+        assert ran.code == 0
+        assert json.loads(ran.out)["over"] == repr(over)
+        known = wh.minimize_many(cube, rows, over=over)
+        np.testing.assert_allclose(np.load("parts.npy"), known.to_dense(), atol=1e-6)
+    refused = run("unmix", "cube.npy", "--library", "atoms.npy", "--cone", "--max-atoms", "2")
+    assert refused.code == 2
+    assert "`--max-atoms` must be left out over a cone" in words(refused.err)
 
 
 @pytest.mark.parametrize("dead", [0, 1], ids=["all", "skip"])

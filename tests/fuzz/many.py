@@ -14,7 +14,7 @@ import numpy as np
 from tests.fuzz import exact, hostile
 from tests.fuzz.problems import RTOLS, UNDERFLOW, draw_rows, refuse
 from tests.fuzz.supervise import Findings
-from wolfhound import ManyResult, Scan, Status, minimize_many
+from wolfhound import Hull, ManyResult, Scan, Status, minimize_many
 from wolfhound.core.contracts import Atoms, Hits
 from wolfhound.core.rounding import UNIT
 
@@ -94,7 +94,7 @@ def solve_many(found: Findings, label: str, rng: np.random.Generator, rows: host
     options: dict[str, Any] = {
         "rtol": float(rng.choice(RTOLS)),
         "exclude": banned if any(map(len, banned)) else None,
-        "at_most_one": bool(rng.random() < 0.3),
+        "over": Hull(at_most=bool(rng.random() < 0.3)),
         "max_atoms": int(rng.integers(1, 4)) if rng.random() < 0.2 else None,
         "seed": int(rng.integers(1 << 31)),
     }
@@ -107,7 +107,7 @@ def solve_many(found: Findings, label: str, rng: np.random.Generator, rows: host
     found.counts["targets"] += m
     for i in range(m):
         found.counts[result.status[i].name] += 1
-        rules = Rules(banned[i], options["at_most_one"], options["max_atoms"], asked)
+        rules = Rules(banned[i], options["over"].at_most, options["max_atoms"], asked)
         wrong = judge_target(result, i, targets[i], rows.values, rules)
         settings = {name: value for name, value in options.items() if name != "exclude"} | {"asked": asked}
         found.violations.extend(f"{label}, target {i}, {settings}: {text}" for text in wrong)

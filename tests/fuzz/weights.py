@@ -11,9 +11,10 @@ import contextlib
 import math
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from tests import weight_sets
 from tests.fuzz import cells, exact, hostile
 from tests.fuzz.problems import CLEAR, OPEN, RTOLS, TRUSTED, UNDERFLOW, draw_rows, refuse
 from tests.fuzz.supervise import Findings
-from wolfhound import Cone, FullyCorrective, Hull, LeastSquares, Result, Status, minimize
+from wolfhound import Cone, FullyCorrective, Hull, LeastSquares, Result, Status, minimize, minimize_many
 from wolfhound.core.contracts import Oracle, WeightSet
 from wolfhound.core.rounding import UNIT
 from wolfhound.core.weights import caps_of, within_mass
@@ -161,7 +162,39 @@ def solve(found: Findings, call: Call, values: hostile.Array) -> None:
     found.counts[call.cell] += 1
     found.counts[result.status.name] += 1
     wrong = judge_result(result, call, values)
+    if call.problem.name == "SquaredDistance":
+        wrong += [f"many: {text}" for text in solve_many(found, call, values, result)]
     found.violations.extend(f"{call.label}, rtol {call.rtol}, seed {call.seed}: {text}" for text in wrong)
+
+
+def solve_many(found: Findings, call: Call, values: hostile.Array, alone: Result) -> list[str]:
+    """Solve it by `minimize_many`, twice in one call, and judge the second answer as one of `minimize`."""
+    target: hostile.Array = getattr(call.problem.objective, "target")  # noqa: B009
+    options: dict[str, Any] = {
+        "over": call.over,
+        "ridge": call.ridge,
+        "rtol": call.rtol,
+        "exclude": call.banned,
+    }
+    try:
+        many = minimize_many(np.stack([target, target]), call.oracle, seed=call.seed, **options)
+    except CLEAR:
+        return []
+    here = slice(many.indptr[1], many.indptr[2])
+    answer = replace(
+        alone,
+        ids=many.ids[here],
+        weights=many.weights[here],
+        x=many.x(1),
+        value=float(many.value[1]),
+        lower=float(many.lower[1]),
+        goal=float(many.goal[1]),
+        status=many.status[1],
+        mass=math.inf if many.mass is None else float(many.mass[1]),
+    )
+    found.counts["many over sets"] += 1
+    found.counts[f"many {answer.status.name}"] += 1
+    return judge_result(answer, call, values)
 
 
 # ---------------------------------------------------------------- judging

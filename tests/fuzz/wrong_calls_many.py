@@ -63,8 +63,10 @@ OPTIONS: list[tuple[str, Any, tuple[str, ...]]] = [
     ("max_atoms", -3, (">= 1",)),
     ("max_atoms", 2.5, ("integer", "2.5")),
     ("max_atoms", "3", ("integer", "'3'")),
-    ("at_most_one", 1, ("True or False", "1")),
-    ("at_most_one", "yes", ("True or False", "'yes'")),
+    ("over", True, ("Hull() or Cone()", "True")),
+    ("over", "cone", ("Hull() or Cone()", "'cone'")),
+    ("ridge", -1.0, (">= 0", "-1")),
+    ("ridge", math.inf, ("finite", "inf")),
     ("skip", 0, ("True or False", "0")),
     ("skip", None, ("True or False",)),
     ("callback", 5, ("function of a ManyState", "5")),
@@ -110,7 +112,7 @@ def _wrong() -> Iterator[Wrong]:
             yield Wrong(f"many, {kind}, {option} {i}", call, (f"`{option}", *words))
     for name, (given, words) in ATOMS.items():
         yield Wrong(f"many, atoms {name}", solve(wh.minimize_many, TARGETS, given), words)
-    for option, value in {"out": "run", "max_atoms": 2, "at_most_one": True}.items():
+    for option, value in {"out": "run", "max_atoms": 2}.items():
         call = solve(wh.minimize_many, LISTED, ROWS, **{option: value})
         yield Wrong(f"many, listed, {option}", call, (f"`{option}`",))
 

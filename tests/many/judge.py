@@ -15,9 +15,9 @@ from wolfhound.many.result import ManyResult
 Array = NDArray[Any]
 
 
-def value_of(rows: Array, weights: Array, target: Array, *, at_most_one: bool = False) -> Fraction:
+def value_of(rows: Array, weights: Array, target: Array, *, at_most: bool = False) -> Fraction:
     """f at the point of these weights, exactly."""
-    if not at_most_one:
+    if not at_most:
         return exact.half_square(exact.mix(rows, weights).fractions(), target).low
     sums = [
         sum(
@@ -35,7 +35,7 @@ def check_proofs(result: ManyResult, targets: Array, atoms: Array, **options: An
     `exclude`: one list per target; `some`: which targets, all unless said (exact numbers are
     slow over very many atoms).
     """
-    exclude, origin = options.get("exclude"), options.get("at_most_one", False)
+    exclude, origin = options.get("exclude"), options.get("at_most", False)
     atoms, targets = np.asarray(atoms, np.float64), np.asarray(targets, np.float64).reshape(len(result), -1)
     everything = np.vstack([atoms, np.zeros((1, atoms.shape[1]))]) if origin else atoms
     for i in options.get("some", range(len(targets))):
@@ -50,7 +50,5 @@ def check_proofs(result: ManyResult, targets: Array, atoms: Array, **options: An
         assert weights.sum() <= 1.0 + 1e-12
         assert origin or weights.sum() >= 1.0 - 1e-12
         assert Fraction(float(result.lower[i])) <= least
-        assert value_of(atoms[ids], weights, targets[i], at_most_one=origin) <= Fraction(
-            float(result.value[i])
-        )
+        assert value_of(atoms[ids], weights, targets[i], at_most=origin) <= Fraction(float(result.value[i]))
         assert result.lower[i] <= result.value[i]

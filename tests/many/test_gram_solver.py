@@ -64,11 +64,11 @@ CASES = hostile()
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("at_most_one", [False, True])
-def test_proofs_are_true(name: str, at_most_one: bool) -> None:
+@pytest.mark.parametrize("at_most", [False, True])
+def test_proofs_are_true(name: str, at_most: bool) -> None:
     atoms, targets = CASES[name]
-    result = wh.minimize_many(targets, atoms, at_most_one=at_most_one)
-    check_proofs(result, targets, atoms, at_most_one=at_most_one)
+    result = wh.minimize_many(targets, atoms, over=wh.Hull(at_most=at_most))
+    check_proofs(result, targets, atoms, at_most=at_most)
     assert result.success
 
 
@@ -135,7 +135,9 @@ def test_excluding_all_but_one_leaves_it() -> None:
 
 def test_the_origin_as_one_more_atom() -> None:
     atoms = np.array([[1.0, 0.0], [0.0, 1.0]])
-    result = wh.minimize_many([[0.25, 0.5], [-1.0, -1.0], [2.0, 0.0]], atoms, at_most_one=True, rtol=1e-12)
+    result = wh.minimize_many(
+        [[0.25, 0.5], [-1.0, -1.0], [2.0, 0.0]], atoms, over=wh.Hull(at_most=True), rtol=1e-12
+    )
     np.testing.assert_allclose(result.to_dense(), [[0.25, 0.5], [0.0, 0.0], [1.0, 0.0]], atol=1e-9)
     assert result.support.tolist() == [2, 0, 1]
 

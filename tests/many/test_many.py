@@ -110,7 +110,17 @@ RAGGED = [TARGETS[0], TARGETS[1, :3], TARGETS[2]]
         (TARGETS, {"max_memory": 0.0}, ValueError, "`max_memory` must be a number > 0"),
         (TARGETS, {"max_seconds": -1.0}, ValueError, "`max_seconds` must be"),
         (TARGETS, {"skip": 1}, TypeError, "`skip` must be True or False"),
-        (TARGETS, {"at_most_one": "yes"}, TypeError, "`at_most_one` must be True or False"),
+        (TARGETS, {"over": "yes"}, TypeError, r"`over` must be Hull\(\) or Cone\(\)"),
+        (TARGETS, {"ridge": -1.0}, ValueError, "`ridge` must be a number >= 0"),
+        (TARGETS, {"over": wh.Hull(cap=0.01)}, ValueError, "`cap` must be of sum >= 1"),
+        (TARGETS, {"over": wh.Hull(cap=np.ones(3))}, ValueError, "`cap` must be a number, or 40 numbers"),
+        (
+            TARGETS,
+            {"over": wh.Cone(), "max_atoms": 2},
+            ValueError,
+            "`max_atoms` must be left out over a cone",
+        ),
+        (TARGETS, {"over": wh.Hull(cap=0.5), "max_atoms": 2}, ValueError, "`max_atoms` must be left out"),
         (TARGETS, {"callback": 3}, TypeError, "`callback` must be a function of a ManyState"),
         (TARGETS, {"exclude": [40]}, ValueError, "`exclude` must be ids in \\[0, 40\\)"),
         (TARGETS, {"exclude": [[0]]}, ValueError, "`exclude` must be ids for all targets, or 12 vectors"),
@@ -291,7 +301,8 @@ def test_a_group_that_was_cut_off_is_solved_again(tmp_path: Path) -> None:
         ({"rtol": 1e-3}, TARGETS, ATOMS, "Got rtol = 1e-06"),
         ({"max_atoms": 3}, TARGETS, ATOMS, "Got max_atoms = None"),
         ({"exclude": [3]}, TARGETS, ATOMS, "Got other exclude"),
-        ({"at_most_one": True}, TARGETS, ATOMS, "Got at_most_one = False"),
+        ({"over": wh.Hull(at_most=True)}, TARGETS, ATOMS, r"Got over = Hull\(\)"),
+        ({"ridge": 0.5}, TARGETS, ATOMS, r"Got over = Hull\(\)"),
         ({"seed": 1}, TARGETS, ATOMS, "Got seed = 0"),
         ({}, TARGETS[:5], ATOMS, "Got total = 12"),
         ({}, TARGETS + 1.0, ATOMS, "Got other targets"),
@@ -330,7 +341,9 @@ def test_pixels_by_row_and_column_and_names_of_the_library() -> None:
 
 def test_a_cube_is_drawn_as_maps() -> None:
     cube = 0.1 * TARGETS.reshape(3, 4, -1)
-    found = wh.minimize_many(cube, ATOMS, at_most_one=True, names=[f"m{i}" for i in range(len(ATOMS))])
+    found = wh.minimize_many(
+        cube, ATOMS, over=wh.Hull(at_most=True), names=[f"m{i}" for i in range(len(ATOMS))]
+    )
     titles = [picture.title for picture in found.summary().pictures()]
     used = np.bincount(found.ids, found.weights)
     assert titles[1] == f"Where m{used.argmax()} is"

@@ -59,9 +59,9 @@ def test_goals_are_those_of_minimize(name: str) -> None:
 
 def test_a_list_may_be_bounded_and_limited() -> None:
     squares = LISTS["shared design"]
-    few = wh.minimize_many(squares, ATOMS, max_atoms=2, at_most_one=True)
+    few = wh.minimize_many(squares, ATOMS, max_atoms=2, over=wh.Hull(at_most=True))
     assert few.support.max() <= 2
-    free = wh.minimize_many(squares, ATOMS, at_most_one=True)
+    free = wh.minimize_many(squares, ATOMS, over=wh.Hull(at_most=True))
     assert (free.lower <= few.value).all()
 
 
@@ -101,7 +101,7 @@ def test_ctrl_c_ends_all_runs() -> None:
         ([wh.SquaredDistance([1.0, 2.0])], {}, ValueError, "`targets\\[0\\]` must be of dimension 5"),
         (LISTS["mixed"], {"out": "x"}, ValueError, "`out` must be None with objectives"),
         (LISTS["mixed"], {"max_atoms": 2}, ValueError, "`max_atoms` must be left out"),
-        (LISTS["mixed"], {"at_most_one": True}, ValueError, "`at_most_one` must be left out"),
+        (LISTS["mixed"], {"over": "hull"}, TypeError, r"`over` must be Hull\(\) or Cone\(\)"),
     ],
 )
 def test_wrong_lists(targets: Any, options: Any, error: type[Exception], text: str) -> None:
@@ -127,5 +127,5 @@ def test_few_atoms_that_are_left_give_the_scale() -> None:
 
 def test_without_any_atom_the_origin_is_left() -> None:
     atoms = normal(2000, 4)
-    found = wh.minimize_many(normal(2, 4, seed=1), atoms, exclude=np.arange(2000), at_most_one=True)
+    found = wh.minimize_many(normal(2, 4, seed=1), atoms, exclude=np.arange(2000), over=wh.Hull(at_most=True))
     assert len(found.ids) == 0

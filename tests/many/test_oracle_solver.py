@@ -37,11 +37,11 @@ class Watched:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("at_most_one", [False, True])
-def test_proofs_are_true(name: str, at_most_one: bool) -> None:
+@pytest.mark.parametrize("at_most", [False, True])
+def test_proofs_are_true(name: str, at_most: bool) -> None:
     atoms, targets = CASES[name]
-    result = wh.minimize_many(targets, Watched(wh.Scan(atoms)), at_most_one=at_most_one)
-    check_proofs(result, targets, atoms, at_most_one=at_most_one)
+    result = wh.minimize_many(targets, Watched(wh.Scan(atoms)), over=wh.Hull(at_most=at_most))
+    check_proofs(result, targets, atoms, at_most=at_most)
 
 
 def make_tiered(atoms: Any) -> Oracle:
@@ -51,7 +51,7 @@ def make_tiered(atoms: Any) -> Oracle:
 @pytest.mark.parametrize("make", [wh.Scan, wh.Int8Scan.build, make_tiered])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"at_most_one": True}, {"exclude": np.arange(40)[:, None]}, {"max_atoms": 2}],
+    [{}, {"over": wh.Hull(at_most=True)}, {"exclude": np.arange(40)[:, None]}, {"max_atoms": 2}],
     ids=["plain", "shadow", "exclude", "few"],
 )
 def test_who_proves_is_believed(make: Any, options: Any) -> None:

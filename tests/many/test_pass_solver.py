@@ -39,11 +39,11 @@ def a_ladder(monkeypatch: pytest.MonkeyPatch, only_passes: None) -> Iterator[Non
 
 @pytest.mark.usefixtures("only_passes")
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("at_most_one", [False, True])
-def test_proofs_are_true(name: str, at_most_one: bool) -> None:
+@pytest.mark.parametrize("at_most", [False, True])
+def test_proofs_are_true(name: str, at_most: bool) -> None:
     atoms, targets = CASES[name]
-    result = wh.minimize_many(targets, atoms, at_most_one=at_most_one)
-    check_proofs(result, targets, atoms, at_most_one=at_most_one)
+    result = wh.minimize_many(targets, atoms, over=wh.Hull(at_most=at_most))
+    check_proofs(result, targets, atoms, at_most=at_most)
     assert result.success
 
 
@@ -172,7 +172,7 @@ def test_atoms_of_nearly_equal_length_and_score(coded: int, monkeypatch: pytest.
 def test_bounds_by_lists_are_true(coded: int, offset: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pass_solver, "CODED", coded)
     atoms, targets = normal(600, 4) + offset, 3.0 * normal(8, 4, seed=1) + offset
-    for at_most_one in (False, True):
-        result = wh.minimize_many(targets, atoms, rtol=1e-3, at_most_one=at_most_one)
-        check_proofs(result, targets, atoms, at_most_one=at_most_one)
+    for at_most in (False, True):
+        result = wh.minimize_many(targets, atoms, rtol=1e-3, over=wh.Hull(at_most=at_most))
+        check_proofs(result, targets, atoms, at_most=at_most)
         assert result.success

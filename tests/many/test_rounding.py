@@ -54,16 +54,17 @@ def test_nearly_collinear_atoms_are_proved(n: int, noise: float, offset: float) 
 
 
 @pytest.mark.parametrize(
-    "options", [{"at_most_one": True}, {"exclude": np.arange(400)}, {"max_atoms": 1}, {"max_memory": "40MB"}]
+    "options",
+    [{"over": wh.Hull(at_most=True)}, {"exclude": np.arange(400)}, {"max_atoms": 1}, {"max_memory": "40MB"}],
 )
 def test_options_hold_near_rounding(options: dict[str, Any]) -> None:
     atoms, targets = near_a_line(1)
     result = wh.minimize_many(targets, atoms, **options)
     excluded = [options.get("exclude", [])] * len(targets)
-    origin = options.get("at_most_one", False)
+    origin = "over" in options
     assert result.success
     assert result.support.max() <= options.get("max_atoms", len(atoms))
-    check_proofs(result, targets, atoms, exclude=excluded, at_most_one=origin, some=range(2))
+    check_proofs(result, targets, atoms, exclude=excluded, at_most=origin, some=range(2))
 
 
 def test_float64_passes_leave_the_price_of_a_limit() -> None:
@@ -92,7 +93,7 @@ def test_numbers_that_underflow_are_judged_as_they_are_given(rtol: float) -> Non
     rng = np.random.default_rng(0)
     for power in range(-175, -155):
         atoms, targets = 10.0**power * rng.standard_normal((5, 3)), 10.0**power * rng.standard_normal((8, 3))
-        result = wh.minimize_many(targets, atoms, rtol=rtol, at_most_one=True)
+        result = wh.minimize_many(targets, atoms, rtol=rtol, over=wh.Hull(at_most=True))
         assert ((result.gap <= result.goal) == (result.status == Status.GAP_REACHED)).all()
 
 

@@ -143,10 +143,8 @@ def explain(
         output.notify(f"{subject}: {text}")
     limit = number(max_seconds, "max_seconds", low=0.0)
     goal: dict[str, Any] = {"rtol": rtol, "max_seconds": limit, "seed": seed}
-    over = opt.WeightOptions(cone, price, mass, cap, at_most).make()
+    goal |= {"over": opt.WeightOptions(cone, price, mass, cap, at_most).make(), "ridge": ridge}
     if targets is not None:
-        plain = repr(over) == "Hull()" and ridge == 0.0
-        require(plain, "--cone, --cap, --at-most and --ridge", "given with `--target`", "`--targets`")
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         goal |= {"skip": skip, "out": save}
         found = explain_file(rows, targets, exclude_self=exclude_self, **goal)
@@ -161,7 +159,6 @@ def explain(
         output.notify(resumed)
     console, done = output.stdout(), []
     live = not (as_json or any(outputs))  # files come first: who reads the lines may leave
-    goal |= {"over": over, "ridge": ridge}
     for explanation in _explain_atoms(rows, wanted, exclude_self, checkpoint=checkpoint, **goal):
         done.append(explanation)
         if live:
@@ -337,7 +334,14 @@ def explain_file(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
     if exclude_self and m != n:
         rule = f"come with {n:,} targets, row i being atom i"
         raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-    with opt.name_options(targets="--targets", out="--save", **{"skip=True": "--skip"}):
+    named = {
+        "targets": "--targets",
+        "out": "--save",
+        "skip=True": "--skip",
+        "ridge": "--ridge",
+        "cap": "--cap",
+    }
+    with opt.name_options(**named):
         result = wh.minimize_many(
             points, atoms, exclude=np.arange(m)[:, None] if exclude_self else None, progress=True, **options
         )

@@ -30,9 +30,14 @@ def unmix(
     names: Annotated[
         str | None, option("Names, one per line; else the only text column of the library.", metavar="FILE")
     ] = None,
-    shadow: Annotated[bool, option("Fractions sum to at most 1: the rest is shadow.", "--shadow")] = False,
     max_atoms: Annotated[int | None, option("Most spectra per pixel, chosen greedily.", min=1)] = None,
     skip: Annotated[bool, option("Pass over pixels that are not finite.", "--skip")] = False,
+    cone: opt.IsCone = False,
+    price: opt.Price = None,
+    mass: opt.Mass = None,
+    cap: opt.Cap = None,
+    at_most: opt.AtMost = False,
+    ridge: opt.Ridge = 0.0,
     rtol: opt.Rtol = 1e-6,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: opt.Seed = 0,
@@ -58,7 +63,9 @@ def unmix(
     --------
     wolfhound unmix cube.npy --library spectra.npy --out fractions.npy --plot errors.png
 
-    wolfhound unmix pixels.csv --library spectra.csv --shadow --max-atoms 4 --out fractions.csv
+    wolfhound unmix pixels.csv --library spectra.csv --at-most --max-atoms 4 --out fractions.csv
+
+    wolfhound unmix cube.npy --library spectra.npy --cone --price 0.01 --out abundances.npy
 
     wolfhound unmix cube.npy --library spectra.npy --skip --save run --summary pixels.csv
     """
@@ -70,12 +77,14 @@ def unmix(
     pixels = opt.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
     named = {"targets": "`CUBE`", "atoms": "--library", "out": "--save", "skip=True": "--skip"}
+    named |= {"ridge": "--ridge", "cap": "--cap", "max_atoms": "--max-atoms"}
     with opt.name_options(**named):
         result = wh.minimize_many(
             pixels,
             spectra,
             rtol=rtol,
-            at_most_one=shadow,
+            over=opt.WeightOptions(cone, price, mass, cap, at_most).make(),
+            ridge=ridge,
             max_atoms=max_atoms,
             names=known,
             max_seconds=max_seconds,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Status, Vector
-from wolfhound.core.rounding import LEAST, WORN
+from wolfhound.core.rounding import LEAST, TINY, UNIT, WORN
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.many.proofs import Units
@@ -137,6 +137,7 @@ class TargetBatch(NamedTuple):
     codes: NDArray[np.int8]
     passes: Ints
     price: Vector
+    mass: Vector
 
 
 _EACH = TargetBatch._fields[3:]
@@ -173,16 +174,22 @@ class TargetSolver(Protocol):
 
 
 class Goals(NamedTuple):
-    """What is asked of every target, in the caller's units; `zero`: the id of the origin, or -1."""
+    """What is asked of every target, in the caller's units; `zero`: the id of the origin, or -1.
+
+    A `ridge` is a distance, too: each atom has one more entry, sqrt(ridge), of its own, and targets have 0.
+    """
 
     rtol: float
     atol: float
     max_atoms: int | None
     zero: int
+    ridge: float = 0.0
 
 
 def solve_batch(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids, wanted: Goals) -> TargetBatch:
     """Solve some targets, (m, d) float64 rows, which are written; exclusions are those of `TargetSolver`."""
+    if wanted.ridge > 0.0:
+        rows = np.pad(rows, ((0, 0), (0, len(regime.units.centre) - rows.shape[1])))
     over = regime.units.convert_targets(rows)
     limit = regime.cap + 1 if wanted.max_atoms is None else wanted.max_atoms
     rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), limit)
@@ -199,6 +206,9 @@ def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: 
     if ended.any():
         _widen(units, over, targets, value, lower)
         slack[ended] = (value - lower)[ended]  # all of it is rounding
+    if wanted.ridge > 0.0:  # the root of it was rounded
+        off = 4.0 * UNIT * wanted.ridge + TINY
+        value, lower, slack = value + off, np.maximum(lower - off, 0.0), slack + 2.0 * off
     lower = np.minimum(lower, value)
     # In the caller's units all may have been rounded, by underflow: what holds there is said.
     ended |= np.isin(found.codes, (PROVED, ROUNDING, STALLED))
@@ -213,6 +223,7 @@ def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: 
         codes,
         found.passes,
         units.square_up(np.maximum(found.price, 0.0)),
+        np.full(len(value), np.inf),
     )
 
 
@@ -241,6 +252,7 @@ def make_unsolved(m: int, status: Status) -> TargetBatch:
         np.full(m, CODES[status], np.int8),
         np.zeros(m, np.int64),
         np.zeros(m),
+        np.full(m, np.inf),
     )
 
 

@@ -265,16 +265,36 @@ def solve_objective(
 ) -> TargetBatch:
     """Minimise one objective as `minimize` does, which is asked."""
     found = minimize(objective, oracle, exclude=banned, progress=False, **options)
-    order = np.lexsort((found.ids, -found.weights))
-    order = order[found.weights[order] > 0.0]
+    return make_answer(
+        (found.ids, found.weights),
+        (found.value, found.lower, found.goal),
+        found.status,
+        math.ceil(found.passes),
+        found.mass,
+    )
+
+
+def make_answer(
+    mixture: tuple[Ids, Vector],
+    proof: tuple[float, float, float],
+    status: Status,
+    passes: int,
+    mass: float = math.inf,
+) -> TargetBatch:
+    """Return the answer for one target: its atoms that have weight, the largest first; value, lower, goal."""
+    ids, weights = mixture
+    order = np.lexsort((ids, -weights))
+    order = order[weights[order] > 0.0]
+    value, lower, goal = proof
     return TargetBatch(
         np.array([0, len(order)]),
-        found.ids[order],
-        found.weights[order],
-        np.array([found.value]),
-        np.array([min(found.lower, found.value)]),
-        np.array([found.goal]),
-        np.array([CODES[found.status]], np.int8),
-        np.array([math.ceil(found.passes)]),
+        ids[order],
+        weights[order],
+        np.array([value]),
+        np.array([min(lower, value)]),
+        np.array([goal]),
+        np.array([CODES[status]], np.int8),
+        np.array([passes]),
         np.zeros(1),
+        np.array([mass]),
     )

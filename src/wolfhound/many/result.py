@@ -19,7 +19,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.core.text import seconds_text
 from wolfhound.core.validate import count, require
 from wolfhound.data.atoms import Fingerprint, as_atoms
-from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar
+from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.show import plot
 from wolfhound.show.markup import (
     PLAIN,
@@ -34,7 +34,7 @@ from wolfhound.show.markup import (
     list_columns,
 )
 from wolfhound.solve.arguments import find_rows, take_by_rows
-from wolfhound.solve.result import WeightedAtom, describe_atoms, make_frame
+from wolfhound.solve.result import OVER, WeightedAtom, describe_atoms, make_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ class ManyResult(HasSummary):
     value : (m,)
         Proved upper bound on f at each point; inf where there is none.
     lower : (m,)
-        Proved lower bound on the minimum over the hull.
+        Proved lower bound on the minimum over the hull, or whatever `over` says.
     goal : (m,)
         The gap that was wanted.
     codes : (m,) int8
@@ -97,6 +97,10 @@ class ManyResult(HasSummary):
     price : (m,), optional
         With `max_atoms`: by how much f grew because no more atoms were allowed. Such a target ends
         with `Status.FINISHED`, unless it is proved without the limit.
+    over : str
+        What weights may be.
+    mass : (m,), optional
+        Over a cone: inf, or where it holds a line the sum of weights that the proof is one for.
     fingerprint : Fingerprint
         Of the atoms; `load` compares it.
     atoms : optional
@@ -123,6 +127,8 @@ class ManyResult(HasSummary):
     seconds: float
     shape: tuple[int, ...]
     price: Vector | None = None
+    over: str = "Hull()"
+    mass: Vector | None = None
     fingerprint: Fingerprint = ()
     atoms: Atoms | None = None
     names: Sequence[str] | None = None
@@ -206,6 +212,7 @@ class ManyResult(HasSummary):
             "goal": self.goal,
             "distance": self.distance,
             **({} if self.price is None else {"price": self.price}),
+            **({} if self.mass is None else {"mass": self.mass}),
             "support": self.support,
             "passes": self.passes,
             "status": np.array([status.name for status in STATUSES])[self.codes],
@@ -309,6 +316,7 @@ class ManyResult(HasSummary):
             "mean_distance": float(self.distance[solved].mean()) if solved.any() else math.nan,
         }
         return (
+            *(() if self.over == "Hull()" else (self._tell_set(),)),
             Field("proved", self.verdict(), told, ("targets", f"{m:,}")),
             Field("gap/goal", counts, {"largest_gap": far}, ("largest proved gap", f"{far:.3g}")),
             Field(
@@ -324,6 +332,12 @@ class ManyResult(HasSummary):
                 ("time", seconds_text(self.seconds)),
             ),
         )
+
+    def _tell_set(self) -> Field:
+        """What weights may be, and of how many targets the proof holds up to a sum."""
+        lines = 0 if self.mass is None else int(np.isfinite(self.mass).sum())
+        far = f"; it holds a line: {lines:,} proved for weights of sum <= mass" if lines else ""
+        return Field("over", f"{self.over}{far}", {"over": self.over})
 
     def _name_outcome(self) -> str:
         """Some words: what was done as asked need not be proved, where few atoms were asked for."""
@@ -378,6 +392,7 @@ class ManyResult(HasSummary):
         if len(self.shape) != 2:
             return []
         which, blank = np.repeat(np.arange(len(self)), self.support), np.where(self._solved, 0.0, np.nan)
+        top = 1.0 if self.over.startswith("Hull") else float(self.weights.max(initial=0.0)) or 1.0
         pictures: list[Picture] = []
         for id, mean, targets in zip(*(each[:_MAPS].tolist() for each in self._find_used()), strict=True):
             if pictures and mean < _LITTLE:
@@ -386,11 +401,11 @@ class ManyResult(HasSummary):
             weights[which[here]] = self.weights[here]
             name = PLAIN.name(Atom(id, self._name(id)))
             said = f"{name} has a mean weight of {mean:.3g}, and weight in {targets:,} of {len(self):,}."
-            draw = partial(draw_map, values=weights, shape=self.shape, label="weight", limits=(0.0, 1.0))
+            draw = partial(draw_map, values=weights, shape=self.shape, label="weight", limits=(0.0, top))
             pictures.append(Picture(f"Where {name} is", said, draw))
         sums = np.bincount(which, self.weights, minlength=len(self)).astype(np.float64) + blank
         least = float(np.nanmin(sums)) if self._solved.any() else 1.0
-        if least < 1.0 - WEIGHTS:
+        if least < 1.0 - WEIGHTS and self.over.startswith("Hull"):
             said = f"Weights sum to {least:.3g} at least; what is left to 1 is shadow."
             draw = partial(draw_map, values=sums, shape=self.shape, label="sum", limits=(0.0, 1.0))
             pictures.append(Picture("Sum of all weights: the rest is shadow", said, draw))
@@ -435,8 +450,8 @@ class ManyResult(HasSummary):
         return dict(zip(names, shares, strict=True))
 
 
-def check_columns(result: Any) -> None:
-    """Raise ValueError for columns that no run can have given."""
+def check_columns(result: Any, over: str) -> None:
+    """Raise ValueError for columns that no run over such a set can have given."""
     m, k = len(result.value), len(result.ids)
     require(len(result.indptr) == m + 1, "indptr", f"of length {m + 1}", len(result.indptr))
     rising = bool((np.diff(result.indptr) >= 0).all())
@@ -445,11 +460,12 @@ def check_columns(result: Any) -> None:
     )
     require(bool((result.lower <= result.value).all()), "lower", "<= value", "more")
     sums = np.bincount(np.repeat(np.arange(m), np.diff(result.indptr)), result.weights, minlength=m)
-    require(bool((sums <= 1.0 + WEIGHTS).all()), "weights", "of sum at most 1", sums.max(initial=0.0))
+    inside = over.startswith("Cone") or bool((sums <= 1.0 + WEIGHTS).all())
+    require(inside, "weights", "of sum at most 1", sums.max(initial=0.0))
 
 
 def _check(result: ManyResult) -> None:
-    check_columns(result)
+    check_columns(result, result.over)
     m = len(result.value)
     require(math.prod(result.shape) == m, "shape", f"of {m} targets", result.shape)
 
@@ -461,18 +477,22 @@ def _read_shape(value: Any) -> tuple[int, ...]:
 COLUMNS = {
     "indptr": Array(shape=("m1",), dtype=np.int64, low=0),
     "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
-    "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
+    "weights": Array(shape=("k",), low=0.0, high=FINITE),
     "value": Array(shape=("m",)),
     "lower": Array(shape=("m",)),
     "goal": Array(shape=("m",), low=0.0),
     "codes": Array(shape=("m",), dtype=np.int8, low=0, high=len(STATUSES) - 1),
     "passes": Array(shape=("m",), dtype=np.int64, low=0),
     "price": Array(shape=("m",), optional=True, low=0.0),
+    "mass": Array(shape=("m",), optional=True, low=0.0),
 }
 """Columns of results, and of the files that a run writes."""
 
 CODEC = Codec(
-    "many results", ManyResult, {**COLUMNS, "seconds": Scalar.COST, "shape": Json(list, _read_shape)}, _check
+    "many results",
+    ManyResult,
+    {**COLUMNS, "seconds": Scalar.COST, "shape": Json(list, _read_shape), "over": OVER},
+    _check,
 )
 """How results for many targets are saved."""
 

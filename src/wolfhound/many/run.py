@@ -41,6 +41,7 @@ from wolfhound.many.batch import (
 )
 from wolfhound.many.given import Excluded, Targets, solve_objective
 from wolfhound.many.result import CODES, COLUMNS, RUN, ManyResult, check_columns
+from wolfhound.many.set_solver import SetSolver
 
 # ---------------------------------------------------------------- the folder
 
@@ -55,6 +56,7 @@ class Stream(NamedTuple):
 
     folder: Path
     fingerprint: Fingerprint
+    over: str  # what weights may be
 
     def place(self, start: int) -> Path:
         """Where the group that begins at a target is kept."""
@@ -86,7 +88,8 @@ class Stream(NamedTuple):
             sizes: dict[str, int | None] = {"n": stored.shape[0], "m": m, "m1": m + 1}
             found: dict[str, Any] = {name: each.read(stored, name, sizes) for name, each in COLUMNS.items()}
             require(found["price"] is not None, "price", "there", "none")
-            check_columns(batch := TargetBatch(**found))
+            require(found["mass"] is not None, "mass", "there", "none")
+            check_columns(batch := TargetBatch(**found), self.over)
             return batch
 
 
@@ -127,7 +130,7 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
     root = path(folder, "out")
     if not (root / store.RUN_FILE).exists():
         store.save(root / store.RUN_FILE, RUN, {}, params, source)
-        return Stream(root, source)
+        return Stream(root, source, params["over"])
     stored = store.load(root, RUN)
     rule = "`out` must be new, or hold a run with the same targets, settings and atoms."
     for name, value in params.items():
@@ -137,7 +140,7 @@ def open_stream(folder: str | PathLike[str], params: Mapping[str, Any], source: 
             raise store.StoreError(f"{rule} Got {got} in {root}{'' if 'other' in got else f', not {value}'}.")
     if stored.fingerprint != source:
         raise store.StoreError(f"{rule} Got other atoms in {root}.")
-    return Stream(root, source)
+    return Stream(root, source, params["over"])
 
 
 # ---------------------------------------------------------------- reading all groups
@@ -186,8 +189,9 @@ def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> 
         step = count(stored.params["group"], "group", low=1)
         shape = tuple(count(size, "shape") for size in stored.params["shape"])
         require(int(np.prod(shape, dtype=object)) == total, "shape", f"of {total} targets", shape)
-        priced = stored.params["max_atoms"] is not None
-    stream = Stream(Path(folder), stored.fingerprint)
+        over = str(stored.params["over"])
+        left_out = {"price": stored.params["max_atoms"] is None, "mass": not over.startswith("Cone")}
+    stream = Stream(Path(folder), stored.fingerprint, over)
 
     def read() -> Iterator[TargetBatch]:
         for start in range(0, total, step):
@@ -195,9 +199,12 @@ def read_stream(folder: str | PathLike[str], atoms: AtomsLike | None = None) -> 
             batch = stream.read(start, size)
             yield make_unsolved(size, Status.INTERRUPTED) if batch is None else batch
 
-    columns = join_on_disk(stream.folder, read())._asdict() | ({} if priced else {"price": None})
+    columns = join_on_disk(stream.folder, read())._asdict()
+    columns |= {name: None for name, out in left_out.items() if out}
     known = None if atoms is None else as_atoms(atoms)
-    return ManyResult(**columns, seconds=0.0, shape=shape, fingerprint=stored.fingerprint, atoms=known)
+    return ManyResult(
+        **columns, seconds=0.0, shape=shape, over=over, fingerprint=stored.fingerprint, atoms=known
+    )
 
 
 # ---------------------------------------------------------------- the run
@@ -256,6 +263,10 @@ class Clock:
         """Whether there is no time left."""
         return self.stopped or time.perf_counter() > self.deadline
 
+    def left(self) -> float:
+        """Seconds that are left."""
+        return 0.0 if self.stopped else max(self.deadline - time.perf_counter(), 0.0)
+
 
 class Span(NamedTuple):
     """Targets start .. stop: a chunk, and the group that it is written with."""
@@ -298,14 +309,20 @@ class ManyJob:
 
 
 def plan_targets(
-    regime: TargetSolver, targets: Targets, excluded: Excluded, wanted: Goals, stream: Stream | None
+    regime: TargetSolver | SetSolver,
+    targets: Targets,
+    excluded: Excluded,
+    wanted: Goals,
+    stream: Stream | None,
 ) -> ManyJob:
     """Return the job of targets that a solver takes chunk by chunk."""
 
     def solve(span: Span) -> TargetBatch:
         here = span.start, span.stop
-        rows, good = targets.read(*here), targets.good[slice(*here)]
-        return mark_skipped(solve_batch(regime, rows, *excluded.read(*here), wanted), ~good)
+        rows, good, banned = targets.read(*here), targets.good[slice(*here)], excluded.read(*here)
+        if isinstance(regime, SetSolver):
+            return mark_skipped(regime.answer(rows, *banned), ~good)
+        return mark_skipped(solve_batch(regime, rows, *banned, wanted), ~good)
 
     m = len(targets.rows)
     return ManyJob(
@@ -324,14 +341,14 @@ def plan_objectives(
     """Return the job of objectives that are minimised one after the other."""
 
     def solve(span: Span) -> TargetBatch:
-        left = {"max_seconds": max(clock.deadline - time.perf_counter(), 0.0)}
+        left = {"max_seconds": clock.left()}
         banned = excluded.read(span.start, span.stop)[1]
         return solve_objective(objectives[span.start], oracle, banned, options | left)
 
     return ManyJob(solve=solve, total=len(objectives))
 
 
-def group_size(regime: TargetSolver, m: int) -> int:
+def group_size(regime: TargetSolver | SetSolver, m: int) -> int:
     """How many of m targets are written at once: whole chunks."""
     step = regime.chunk(m)
     return step * max(1, GROUPED // step) if regime.quick else step
@@ -339,26 +356,24 @@ def group_size(regime: TargetSolver, m: int) -> int:
 
 def open_out(
     out: str | PathLike[str] | None,
-    job: tuple[Targets, Excluded, Goals, TargetSolver],
+    job: tuple[Targets, Excluded, Goals, TargetSolver | SetSolver],
     seed: int | str,
     source: Fingerprint,
-    *,
-    oracle: str,
+    settings: dict[str, str],
 ) -> Stream | None:
-    """Open the folder that answers are written to, if any; `oracle` says what kind answers."""
+    """Open the folder that answers are written to, if any; `settings` say what answers, and over what set."""
     if out is None:
         return None
     targets, excluded, wanted, regime = job
     m = len(targets.rows)
     params = {
-        "oracle": oracle,
+        **settings,
         "total": m,
         "shape": list(targets.shape),
         "group": group_size(regime, m),
         "rtol": wanted.rtol,
         "atol": wanted.atol,
         "max_atoms": wanted.max_atoms,
-        "at_most_one": wanted.zero >= 0,
         "exclude": digest(excluded.starts, excluded.ids),
         "seed": seed,
         "targets": digest(targets.rows, targets.good),

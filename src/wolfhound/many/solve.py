@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
-from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Objective, Oracle
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Objective, Oracle, WeightSet
 from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import time_solving
 from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.weights import Cone, Hull
 from wolfhound.data.atoms import ConcatAtoms, Fingerprint, draw_some, fingerprint, finite_rows
 from wolfhound.data.encoding import TableAtoms
 from wolfhound.many.batch import MEMORY, Goals, TargetBatch, TargetSolver, join_batches
@@ -41,22 +43,37 @@ from wolfhound.many.run import (
     Clock,
     ManyState,
     check_out,
+    digest,
     join_on_disk,
     open_out,
     plan_objectives,
     plan_targets,
     run,
 )
+from wolfhound.many.set_solver import SetSolver
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve.arguments import as_names, find_rows, refuse_gaps, take_by_rows, to_rows
+from wolfhound.solve.arguments import (
+    as_names,
+    describe_weights,
+    find_rows,
+    read_weights,
+    refuse_gaps,
+    take_by_rows,
+    to_rows,
+)
+from wolfhound.solve.cones import ConeAtoms
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""
 
 EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
+
+HULL = Hull()
+
+NO_IDS: Ids = np.empty(0, np.int64)
 
 
 @hint_keywords
@@ -67,7 +84,8 @@ def minimize_many(
     rtol: float = 1e-6,
     atol: float = 0.0,
     exclude: ArrayLike | Sequence[ArrayLike] | None = None,
-    at_most_one: bool = False,
+    over: Hull | Cone = HULL,
+    ridge: float = 0.0,
     max_atoms: int | None = None,
     names: Sequence[str] | None = None,
     max_memory: float | str | None = None,
@@ -78,7 +96,7 @@ def minimize_many(
     progress: bool | None = None,
     seed: int | np.random.Generator = 0,
 ) -> ManyResult:
-    """Minimise 1/2 |x - t|^2 over the hull of the atoms for every target t, with proved gaps.
+    """Minimise 1/2 |x - t|^2 over the hull of the atoms, or their cone, for every target t, with proved gaps.
 
     Each target is solved as `minimize` would, but all share the atoms: few atoms by their
     Gram matrix, many by passes that are products of matrices.
@@ -97,14 +115,17 @@ def minimize_many(
         ``max(rtol * scale, atol)``.
     exclude : ids, m vectors of ids, or an (m, e) array padded with -1, optional
         Atoms that must not be used, by all targets or by each.
-    at_most_one
-        Whether weights sum to at most 1 rather than to 1: the origin is one more atom, whose
-        weight is left out (shadow, in unmixing).
+    over : Hull or Cone
+        What weights may be. By default they sum to 1; ``Hull(at_most=True)`` lets them sum to less: the
+        origin is one more atom, whose weight is left out (shadow, in unmixing). Over up to 1,024 atoms
+        ridges, and cones without cap and mass, have a Gram matrix, too; other sets are solved one target
+        after the other, as `minimize` does.
+    ridge
+        ``ridge / 2 * |weights|^2`` is added to f.
     max_atoms
         Most atoms per target. Where the minimum needs more, the best of atoms that join and of
         atoms that leave, after exchanges; `ManyResult.price` says what that costs, and gaps still
-        are to the minimum over the hull.
-        With `at_most_one` the origin counts as one.
+        are to the minimum over the hull. With `at_most` the origin counts as one. Not for cones and caps.
     names : n strings, optional
         Of the atoms; what is told and drawn of the result uses them.
     max_memory
@@ -129,7 +150,8 @@ def minimize_many(
     Returns
     -------
     ManyResult
-        With ``lower <= min f <= value`` for every target, rounding included.
+        With ``lower <= min F <= value`` for every target, rounding included, where F is f with price and
+        ridge.
 
     Examples
     --------
@@ -147,11 +169,13 @@ def minimize_many(
         atoms, exclude = table.atoms, find_excluded(table, exclude)
     if callback is not None:
         validate.function(callback, "callback", "a function of a ManyState")
+    over, ridge = read_weights(over, ridge, table)
     asked = _Asked(
         rtol=validate.number(rtol, "rtol", low=0.0),
         atol=validate.number(atol, "atol", low=0.0),
         exclude=exclude,
-        at_most_one=validate.flag(at_most_one, "at_most_one"),
+        over=over,
+        ridge=ridge,
         max_atoms=None if max_atoms is None else validate.count(max_atoms, "max_atoms", low=1),
         memory=MEMORY if max_memory is None else validate.memory(max_memory, "max_memory"),
         clock=Clock(began, began + validate.number(max_seconds, "max_seconds", low=0.0)),
@@ -180,7 +204,8 @@ class _Asked:
     rtol: float
     atol: float
     exclude: Any
-    at_most_one: bool
+    over: Hull | Cone
+    ridge: float
     max_atoms: int | None
     memory: float
     clock: Clock
@@ -193,25 +218,73 @@ class _Asked:
 
 def _minimize_points(targets: Any, oracle: Oracle, asked: _Asked) -> ManyResult:
     """Solve points, by whatever suits the atoms."""
-    source, origin, seed = oracle.atoms, asked.at_most_one, asked.seed
+    source, seed = oracle.atoms, asked.seed
     n, d = source.shape
     check_out(asked.out)
     given = read_targets(targets, d, skip=asked.skip)
     excluded = read_exclude(asked.exclude, len(given.rows), n)
+    weights = _bind(asked, n, excluded)
+    few = (
+        isinstance(oracle, EXACT)
+        and n <= SMALL
+        and (asked.memory >= MEMORY or weigh_gram(n, d) <= asked.memory)
+    )
+    apart = weights is not None and not _is_hull(weights, few=few)
+    origin = weights is not None and weights.at_most and not apart  # 0 is one more atom
     given = _drop_hopeless(given, excluded, n, skip=asked.skip, origin=origin)
     # Before the run: afterwards the atoms may no longer be readable.
     identity = fingerprint(source)
     rng = validate.rng(seed)
     begun = str(rng.bit_generator.state) if isinstance(seed, np.random.Generator) else int(seed)
+    regime: TargetSolver | SetSolver
     with one_blas_thread():
-        pool = _draw_pool(n, d, rng, excluded)
-        regime = _choose(oracle, rng, pool, origin=origin, memory=asked.memory, clock=asked.clock)
-    wanted = Goals(asked.rtol, asked.atol, asked.max_atoms, n if origin else -1)
-    stream = open_out(asked.out, (given, excluded, wanted, regime), begun, identity, oracle=_name(oracle))
+        if weights is not None and apart:
+            regime = _solve_apart(oracle, weights, asked, few=few)
+        else:
+            pool = _draw_pool(n, d, rng, excluded)
+            regime = _choose(oracle, rng, pool, asked, origin=origin, few=few)
+    wanted = Goals(asked.rtol, asked.atol, asked.max_atoms, n if origin else -1, asked.ridge)
+    settings = {"oracle": _name(oracle), "over": describe_weights(asked.over, asked.ridge)}
+    if isinstance(asked.over.cap, np.ndarray):
+        settings["caps"] = digest(asked.over.cap)
+    stream = open_out(asked.out, (given, excluded, wanted, regime), begun, identity, settings)
     job = plan_targets(regime, given, excluded, wanted, stream)
     batches = run(job, asked.clock, asked.callback, asked.progress)
     whole = join_batches(list(batches)) if stream is None else join_on_disk(stream.folder, batches)
     return _result(whole, given.shape, source, identity, asked)
+
+
+def _bind(asked: _Asked, n: int, excluded: Excluded) -> WeightSet | None:
+    """The set for n atoms, None for the plain hull; ValueError if caps leave a target nothing."""
+    found = asked.over.bind(n, asked.ridge, excluded.ids if excluded.shared else NO_IDS)
+    if found is not None and found.capped and not excluded.shared:
+        for first, last in itertools.pairwise(excluded.starts.tolist()):
+            asked.over.bind(n, asked.ridge, excluded.ids[first:last])
+    return found
+
+
+def _is_hull(weights: WeightSet, *, few: bool) -> bool:
+    """Whether weights are those of the hull, or of that and 0; with a ridge, of a Gram matrix."""
+    plain = weights.total == 1.0 and not weights.capped and weights.price == 0.0
+    return plain and (few or weights.ridge == 0.0)
+
+
+def _solve_apart(oracle: Oracle, weights: WeightSet, asked: _Asked, *, few: bool) -> SetSolver:
+    """Other sets: cones of few atoms by their Gram matrix, else one target after the other."""
+    rule = "left out over a cone, with a cap, and with a ridge of many atoms"
+    validate.require(asked.max_atoms is None, "max_atoms", rule, asked.max_atoms)
+    cone = None
+    if few and weights.total == math.inf and not weights.capped:
+        rows = _read_all(oracle.atoms).astype(np.float64)
+        cone = ConeAtoms(rows, price=weights.price, ridge=weights.ridge).open()
+    options = {name: getattr(asked, name) for name in ("over", "ridge", "rtol", "atol", "seed")}
+    return SetSolver(oracle, options, cone, asked.clock.left)
+
+
+def _read_all(atoms: Atoms) -> Matrix:
+    rows = finite_rows(atoms, np.arange(atoms.shape[0]))
+    validate.require_moderate(rows, "atoms")
+    return rows
 
 
 def _name_rows(table: TableAtoms | None, names: Sequence[str] | None, solved: ManyResult) -> ManyResult:
@@ -227,19 +300,20 @@ def _minimize_list(objectives: list[Objective], oracle: Oracle, asked: _Asked) -
     """Objectives that are not all distances: as distances where they can be, else one after the other."""
     validate.require(asked.out is None, "out", "None with objectives other than SquaredDistance", asked.out)
     identity, source = fingerprint(oracle.atoms), oracle.atoms
-    lifted = lift_shared(objectives, source, asked.memory) if isinstance(oracle, EXACT) else None
+    # Of a cone, what is lost by lifting would grow with the sum of weights.
+    lift = isinstance(oracle, EXACT) and isinstance(asked.over, Hull)
+    lifted = lift_shared(objectives, source, asked.memory) if lift else None
     if lifted is not None:
         result = _minimize_points(lifted.targets, Scan(lifted.atoms), asked)
         return replace(result, **widen_result(result, lifted.off), atoms=source, fingerprint=identity)
-    for name in ("at_most_one", "max_atoms"):
-        given = getattr(asked, name)
-        validate.require(not given, name, "left out with objectives of this kind", given)
+    rule = "left out with objectives of this kind"
+    validate.require(asked.max_atoms is None, "max_atoms", rule, asked.max_atoms)
     m, (n, d) = len(objectives), source.shape
     excluded = read_exclude(asked.exclude, m, n)
     _drop_hopeless(
         Targets(np.empty((m, d)), (m,), np.ones(m, np.bool_)), excluded, n, skip=False, origin=False
     )
-    options = {"rtol": asked.rtol, "atol": asked.atol, "seed": asked.seed}
+    options = {name: getattr(asked, name) for name in ("over", "ridge", "rtol", "atol", "seed")}
     job = plan_objectives(objectives, oracle, excluded, asked.clock, options)
     whole = join_batches(list(run(job, asked.clock, asked.callback, asked.progress)))
     return _result(whole, (m,), source, identity, asked)
@@ -266,25 +340,26 @@ def _drop_hopeless(given: Targets, excluded: Excluded, n: int, *, skip: bool, or
 
 
 def _choose(
-    oracle: Oracle, rng: np.random.Generator, pool: Ids, *, origin: bool, memory: float, clock: Clock
+    oracle: Oracle, rng: np.random.Generator, pool: Ids, asked: _Asked, *, origin: bool, few: bool
 ) -> TargetSolver:
     """Few atoms by their Gram matrix, many by passes; any oracle but one that reads all atoms is asked."""
-    source = oracle.atoms
+    source, memory, over = oracle.atoms, asked.memory, asked.clock.over
     n, d = source.shape
     if not isinstance(oracle, EXACT):
         from wolfhound.many.oracle_solver import build_oracle_solver  # noqa: PLC0415 - compiles only what is used
 
-        return build_oracle_solver(oracle, pool, zero=origin, max_memory=memory, over=clock.over)
-    if n <= SMALL and (memory >= MEMORY or weigh_gram(n, d) <= memory):
-        rows = finite_rows(source, np.arange(n))
-        validate.require_moderate(rows, "atoms")
+        return build_oracle_solver(oracle, pool, zero=origin, max_memory=memory, over=over)
+    if few:
+        rows = _read_all(source)
+        if asked.ridge > 0.0:
+            rows = np.hstack([rows.astype(np.float64), math.sqrt(asked.ridge) * np.eye(n)])
         if origin:
-            rows = np.concatenate([rows, np.zeros((1, d), rows.dtype)])
+            rows = np.concatenate([rows, np.zeros((1, rows.shape[1]), rows.dtype)])
         return build_gram_solver(rows, pool, zero=origin, max_memory=memory)
     from wolfhound.many.pass_solver import build_pass_solver  # noqa: PLC0415 - likewise
 
     atoms = ConcatAtoms([source, np.zeros((1, d), source.dtype)]) if origin else source
-    return build_pass_solver(atoms, pool, rng, zero=origin, max_memory=memory, over=clock.over)
+    return build_pass_solver(atoms, pool, rng, zero=origin, max_memory=memory, over=over)
 
 
 def _name(oracle: Oracle) -> str:
@@ -295,8 +370,10 @@ def _name(oracle: Oracle) -> str:
 def _result(
     whole: TargetBatch, shape: tuple[int, ...], source: Atoms, identity: Fingerprint, asked: _Asked
 ) -> ManyResult:
+    left_out = {"price": asked.max_atoms is None, "mass": isinstance(asked.over, Hull)}
     return ManyResult(
-        **(whole._asdict() | ({"price": None} if asked.max_atoms is None else {})),
+        **(whole._asdict() | {name: None for name, out in left_out.items() if out}),
+        over=describe_weights(asked.over, asked.ridge),
         seconds=time_solving(asked.clock.began),
         shape=shape,
         fingerprint=identity,

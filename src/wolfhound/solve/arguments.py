@@ -109,14 +109,9 @@ def as_weights(
 ) -> WeightSet | None:
     """Check what weights may be, for such an objective and method; None: the plain hull.
 
-    Caps of a table are those of its rows. Methods that know the hull alone are refused, and cones that
-    nothing bounds.
+    Methods that know the hull alone are refused, and cones that nothing bounds.
     """
-    validate.kind(over, "over", "Hull() or Cone()", Hull, Cone)
-    paid = validate.number(ridge, "ridge", low=0.0)
-    validate.require(paid < math.inf, "ridge", "finite", ridge)
-    if table is not None and isinstance(over.cap, np.ndarray):
-        over = replace(over, cap=table.pick(over.cap, "cap"))
+    over, paid = read_weights(over, ridge, table)
     found: WeightSet | None = over.bind(n, paid, exclude)
     if found is None:
         return None
@@ -127,6 +122,16 @@ def as_weights(
     rule = "a cone with a cap, a mass or a ridge, but for SquaredDistance and LeastSquares"
     validate.require(bounded, "over", rule, f"{over!r} for {objective!r}")
     return found
+
+
+def read_weights(over: Any, ridge: Any, table: TableAtoms | None) -> tuple[Hull | Cone, float]:
+    """Check a set and a ridge; caps of a table are those of its rows that are kept."""
+    validate.kind(over, "over", "Hull() or Cone()", Hull, Cone)
+    paid = validate.number(ridge, "ridge", low=0.0)
+    validate.require(paid < math.inf, "ridge", "finite", ridge)
+    if table is not None and isinstance(over.cap, np.ndarray):
+        over = replace(over, cap=table.pick(over.cap, "cap"))
+    return over, paid
 
 
 def describe_weights(over: Hull | Cone, ridge: float) -> str:

@@ -1,8 +1,8 @@
 """`nnls`: non-negative least squares with scipy's signature, and a proof.
 
 One right side is `minimize(SquaredDistance(b), columns, over=Cone())`. For many over a few columns the Gram
-matrix is made once and a compiled loop solves them; all are then proved by two products of matrices, and
-those that are not proved are solved one by one.
+matrix is made once (`cones`), as `minimize_many` over a cone has it; those that are not proved are solved one
+by one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound.compiled.active_set import SHUT, make_state, pad
 from wolfhound.core import validate
-from wolfhound.core.contracts import Ints, State, Vector
-from wolfhound.core.rounding import SAFE, TINY, UNIT, gamma, length
-from wolfhound.core.weights import Cone, ray_bound
+from wolfhound.core.contracts import Vector
+from wolfhound.core.rounding import UNIT, gamma
+from wolfhound.core.weights import Cone
 from wolfhound.objectives.plain import SquaredDistance
-from wolfhound.solve._cone_kernels import solve_cones
+from wolfhound.solve.cones import ConeAtoms
 from wolfhound.solve.minimize import minimize
 
 FEW = 4096
@@ -28,9 +27,6 @@ FEW = 4096
 
 CHUNK = 1024
 """Right sides that are solved and proved at once."""
-
-SPREAD = 0.05
-"""Least share of its square that all columns must have along their mean, for that to be the direction."""
 
 
 class _Pair(NamedTuple):
@@ -114,26 +110,17 @@ def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float 
 
 
 class _Columns:
-    """The columns as atoms, scaled to 1 to 2 by powers of two, which is exact: a cone knows no lengths."""
+    """The columns as atoms of a cone."""
 
     def __init__(self, design: Vector) -> None:
-        atoms = np.ascontiguousarray(design.T)
-        _, exponents = np.frexp(np.abs(atoms).max(axis=1))
-        scaled = np.ldexp(atoms, 1 - exponents[:, None])
-        exact = (np.ldexp(scaled, exponents[:, None] - 1) == atoms).all(axis=1) & np.isfinite(scaled).all(
-            axis=1
-        )
-        self._exponents = np.where(exact, 1 - exponents, 0)
-        self._atoms = np.where(exact[:, None], scaled, atoms)
-        self._norms = np.linalg.norm(self._atoms, axis=1) * (1.0 + gamma(atoms.shape[1] + 4))
-        self._empty = np.flatnonzero(~self._atoms.any(axis=1))
+        self._cone = ConeAtoms(np.ascontiguousarray(design.T))
 
     def solve(self, targets: Vector, rtol: float, steps: float) -> NnlsResult:
         """Solve all (k, m) right sides."""
-        (k, _), n = targets.shape, len(self._atoms)
+        (k, _), n = targets.shape, len(self._cone.atoms)
         x, numbers = np.zeros((n, k)), np.zeros((3, k))
         done = np.zeros(k, bool)
-        if len(self._empty) == n:
+        if len(self._cone.empty) == n:
             numbers[:] = np.linalg.norm(targets, axis=1), np.linalg.norm(targets, axis=1), np.full(k, np.inf)
             numbers[0] *= 1.0 + gamma(targets.shape[1] + 4)
             numbers[1] *= 1.0 - gamma(targets.shape[1] + 4)
@@ -151,15 +138,15 @@ class _Columns:
         """One right side, by a run of its own."""
         found = minimize(
             SquaredDistance(b),
-            self._atoms,
+            self._cone.atoms,
             over=Cone(),
             rtol=limits[0],
             max_steps=limits[1],
-            exclude=self._empty,
+            exclude=self._cone.empty,
             progress=False,
         )
         x[:] = 0.0
-        x[found.ids] = np.ldexp(found.weights, self._exponents[found.ids])
+        x[found.ids] = np.ldexp(found.weights, self._cone.exponents[found.ids])
         numbers[:] = root_up(found.value), root_down(found.lower), found.mass
         done[0] = found.success
 
@@ -167,81 +154,16 @@ class _Columns:
         self, targets: Vector, rtol: float, x: Vector, numbers: Vector, done: NDArray[np.bool_]
     ) -> None:
         """All right sides by one Gram matrix; those that it proves are done."""
-        u, least = self._find_direction()
-        if not least > 0.0:
+        batch = self._cone.open()
+        if batch is None:
             return
-        atoms, (n, m) = self._atoms, self._atoms.shape
-        wide, room = pad(n), min(n, m) + 1
-        gram = np.zeros((n, wide))
-        np.matmul(atoms, atoms.T, out=gram[:, :n])
-        state = make_state(gram, gram, np.empty((0, m)), room)
         for first in range(0, len(targets), CHUNK):
-            part = slice(first, min(first + CHUNK, len(targets)))
-            b = targets[part]
-            squares = np.einsum("ij,ij->i", b, b)
-            cross = np.full((len(b), wide), SHUT)
-            np.matmul(b, atoms.T, out=cross[:, :n])
-            cross[:, self._empty] = SHUT
-            goals = 0.05 * rtol * np.sqrt(squares) * least / max(length(u), TINY)
-            ids, weights = np.zeros((len(b), room), np.int64), np.zeros((len(b), room))
-            support = np.zeros(len(b), np.int64)
-            solve_cones(state, cross, squares, goals, ids, weights, support)
-            dense = _spread(ids, weights, support, n)
-            numbers[:2, part] = self._prove(b, dense, u, least)
-            gaps = 0.5 * (numbers[0, part] ** 2 - numbers[1, part] ** 2)
-            done[part] = gaps <= 0.5 * rtol * squares
-            x[:, part] = np.ldexp(dense, self._exponents).T
-
-    def _find_direction(self) -> tuple[Vector, float]:
-        """u, and a proved lower bound of <a, u> over all columns; <= 0 where none was found."""
-        atoms = np.delete(self._atoms, self._empty, axis=0)
-        mean = atoms.mean(axis=0)
-        least = self._bound_below(atoms, mean)
-        if least >= SPREAD * float(mean @ mean):
-            return mean, least
-
-        def found(state: State) -> bool:
-            return state.kind == "pass" and state.lower > 0.25 * state.value
-
-        run = minimize(
-            SquaredDistance(np.zeros(len(mean))), atoms, max_passes=50, callback=found, progress=False
-        )
-        return run.x, self._bound_below(atoms, run.x)
-
-    def _bound_below(self, atoms: Vector, u: Vector) -> float:
-        return float((atoms @ u).min()) - SAFE * gamma(len(u) + 2) * float(self._norms.max()) * length(u)
-
-    def _prove(self, b: Vector, dense: Vector, u: Vector, least: float) -> tuple[Vector, Vector]:
-        """(k,) proved upper bounds of |A x - b|, and lower ones of the least, by y = r - delta u."""
-        m = b.shape[1]
-        r = b - dense @ self._atoms
-        held = np.maximum((dense > 0.0).sum(axis=1), 1)
-        mass, far = dense @ self._norms, float(self._norms.max())
-        sizes, whole, long = (
-            np.linalg.norm(r, axis=1) * (1.0 + gamma(m + 4)),
-            np.linalg.norm(b, axis=1),
-            length(u),
-        )
-        lost = SAFE * np.array([gamma(int(h) + 4) for h in held]) * (mass + whole) + m * TINY
-        top = (r @ self._atoms.T).max(axis=1) + SAFE * gamma(m + 4) * far * sizes + m * TINY
-        delta = np.maximum(top, 0.0) / least * (1.0 + 4.0 * UNIT)
-        y = r - delta[:, None] * u
-        reach = sizes + SAFE * delta * long
-        error = SAFE * gamma(m + 8) * (1.01 * whole * reach + 3.0 * reach * reach) + m * TINY
-        along, square = np.einsum("ij,ij->i", b, y) - error, np.einsum("ij,ij->i", y, y) + error
-        lower = [
-            root_down(ray_bound(float(a), float(s), math.inf)) for a, s in zip(along, square, strict=True)
-        ]
-        return sizes + lost, np.minimum(lower, sizes)
-
-
-def _spread(ids: Ints, weights: Vector, support: Ints, n: int) -> Vector:
-    """(k, n) weights by column."""
-    out = np.zeros((len(ids), n))
-    rows = np.repeat(np.arange(len(ids)), support)
-    held = np.arange(ids.shape[1]) < support[:, None]
-    out[rows, ids[held]] = weights[held]
-    return out
+            part = slice(first, first + CHUNK)
+            goals = 0.5 * rtol * np.einsum("ij,ij->i", targets[part], targets[part])
+            found = batch.solve(targets[part], goals)
+            x[:, part], numbers[0, part] = found.weights.T, found.away
+            numbers[1, part] = [root_down(lower) for lower in found.lower.tolist()]
+            done[part] = 0.5 * (numbers[0, part] ** 2 - numbers[1, part] ** 2) <= goals
 
 
 def root_up(half_square: float) -> float:

@@ -457,6 +457,9 @@ def _check(result: Result) -> None:
     require(result.lower <= result.value, "lower", f"<= {result.value}", result.lower)
 
 
+OVER = Json(str, lambda text: "Hull()" if text is None else str(text), optional=True)
+"""How the set of a result is saved; old results have none."""
+
 CODEC = Codec(
     "result",
     Result,
@@ -470,7 +473,7 @@ CODEC = Codec(
         "status": Scalar.STATUS,
         "names": Scalar.TEXTS,
         **dict.fromkeys(("objective", "method"), Scalar.TEXT),
-        "over": Json(str, lambda text: "Hull()" if text is None else str(text), optional=True),
+        "over": OVER,
         "mass": Json(_write_mass, _read_mass, optional=True),
         "trace": TRACE,
     },
