@@ -242,6 +242,19 @@ class HerdResult(HasCodec, RunResult):
 
     def summary(self) -> Summary:
         """Return quality, cost and the first atoms."""
+        return Summary.of_run(
+            "HerdResult",
+            self.status,
+            fields=self._list_fields(),
+            tables=(_list_rows(self),),
+            title="Rows that stand for all",
+            message=self.message,
+            caption=f"{self.space}: {_describe_quality(self)}",
+            pictures=lambda: _picture(self),
+            details=lambda: _tell_details(self),
+        )
+
+    def _list_fields(self) -> tuple[Field | tuple[str, str], ...]:
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
         spread = f"{self.ess:,.6g}" + (f", {self.zeros:,} of weight 0" if self.zeros else "")
@@ -257,7 +270,7 @@ class HerdResult(HasCodec, RunResult):
             "target_table": self.target_table and self.target_table.to_json(),
         }
         quality = pick(self, "mmd", "mmd_random", "mmd_random_spread", "gain")
-        fields = (
+        return (
             Field("atoms", f"{k:,} of {every}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
             Field("mmd", f"{_describe_quality(self)} ({random})", quality, ("MMD", f"{self.mmd:.3g}")),
             Field("gain", tile=("gain over random", finite_text(self.gain))),
@@ -272,17 +285,6 @@ class HerdResult(HasCodec, RunResult):
                 ("time", seconds_text(self.seconds)),
             ),
             Field("in", self.space, {"kernel": self.space}),
-        )
-        return Summary.of_run(
-            "HerdResult",
-            self.status,
-            fields=fields,
-            tables=(_list_rows(self),),
-            title="Rows that stand for all",
-            message=self.message,
-            caption=f"{self.space}: {_describe_quality(self)}",
-            pictures=lambda: _picture(self),
-            details=lambda: _tell_details(self),
         )
 
 
