@@ -17,6 +17,7 @@ from wolfhound.core.contracts import Atoms, Matrix
 from wolfhound.data.atoms import (
     ArrayAtoms,
     ConcatAtoms,
+    FewAtoms,
     FileAtoms,
     KeptAtoms,
     append_rows,
@@ -49,12 +50,23 @@ WAYS: dict[str, Callable[[Matrix, Path], Atoms]] = {
 }
 
 
-def test_some_atoms_keep_the_promises_of_atoms() -> None:
+@pytest.mark.parametrize("some", [KeptAtoms, FewAtoms])
+def test_some_atoms_keep_the_promises_of_atoms(some: type[KeptAtoms]) -> None:
     def make(rows: Matrix) -> Atoms:
-        return KeptAtoms(ArrayAtoms(np.repeat(rows, 3, axis=0)), np.arange(1, 3 * len(rows), 3))
+        return some(ArrayAtoms(np.repeat(rows, 3, axis=0)), np.arange(1, 3 * len(rows), 3))
 
     check_atoms(make)
-    check_atoms(lambda rows: KeptAtoms(ArrayAtoms(rows), np.arange(len(rows))))
+    check_atoms(lambda rows: some(ArrayAtoms(rows), np.arange(len(rows))))
+
+
+def test_an_error_of_few_atoms_names_the_row_of_all() -> None:
+    rows = ROWS.copy()
+    rows[30, 1] = np.nan
+    few = FewAtoms(ArrayAtoms(rows), np.array([2, 30]))
+    with pytest.raises(ValueError, match="30"):
+        few.take(np.array([1]))
+    with pytest.raises(ValueError, match="30"):
+        list(few.blocks(1))
 
 
 @pytest.mark.parametrize("way", WAYS)

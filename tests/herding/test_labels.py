@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from wolfhound import ArrayAtoms, encode
+from wolfhound import encode
 from wolfhound.herding import Gaussian, mmd
 from wolfhound.herding.herd import herd
-from wolfhound.herding.labels import LabelAtoms, Labels, allot, next_label
+from wolfhound.herding.labels import Labels, allot, next_label
 
 ROWS = np.random.default_rng(0).normal(size=(300, 2))
 NAMES = np.repeat(["a", "b", "c"], [200, 75, 25])[np.random.default_rng(1).permutation(300)]
@@ -128,21 +128,6 @@ def test_no_turn_without_room() -> None:
     counts = np.array([2, 3])
     assert next_label(counts, counts, np.array([0.5, 0.5]), balanced=False) == -1
     assert next_label(counts, np.array([2, 4]), np.array([0.9, 0.1]), balanced=False) == 1
-
-
-# ---------------------------------------------------------------- parts
-
-
-def test_a_part_is_atoms() -> None:
-    rows = np.arange(20.0).reshape(10, 2)
-    members = np.array([1, 4, 5, 9])
-    part = LabelAtoms(ArrayAtoms(rows), members)
-    assert part.shape == (4, 2)
-    assert part.dtype == np.float64
-    np.testing.assert_array_equal(part.take(np.array([3, 0])), rows[[9, 1]])
-    blocks = list(part.blocks(3))
-    assert [first for first, _ in blocks] == [0, 3]
-    np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), rows[members])
 
 
 # ---------------------------------------------------------------- herds

@@ -157,19 +157,8 @@ def explain(
     require(one, "--checkpoint", "given with one target", f"{len(wanted)} targets")
     if resumed := output.check_checkpoint(checkpoint):
         output.notify(resumed)
-    console, done = output.stdout(), []
-    live = not (as_json or any(outputs))  # files come first: who reads the lines may leave
-    for explanation in _explain_atoms(rows, wanted, exclude_self, checkpoint=checkpoint, **goal):
-        done.append(explanation)
-        if live:
-            explanation.print(console, top)
-    _write_explanations(outputs, rows, done)
-    if as_json:
-        output.print_json({"table": rows.describe(), "targets": [each.document() for each in done]})
-    else:
-        for explanation in [] if live else done:
-            explanation.print(console, top)
-        console.print(_sum_up(done, len(wanted)))
+    coming = _explain_atoms(rows, wanted, exclude_self, checkpoint=checkpoint, **goal)
+    done = _deliver(coming, len(wanted), outputs, rows, as_json=as_json, top=top)
     # A run that is cut short leaves targets out; its own status already says so.
     raise Exit(output.exit_code(*(explanation.result for explanation in done)))
 
@@ -213,6 +202,32 @@ def _explain_atoms(
         yield Explanation(rows.names[i] if rows.names else str(i), rows.name_rows(result), i, away)
         if result.status in (Status.INTERRUPTED, Status.MAX_SECONDS, Status.LOST):
             return
+
+
+def _deliver(
+    coming: Iterator[Explanation],
+    wanted: int,
+    outputs: output.Outputs,
+    rows: opt.NamedRows,
+    *,
+    as_json: bool,
+    top: int,
+) -> list[Explanation]:
+    """Print each explanation as it comes, or write them all; returns those that came."""
+    console, done = output.stdout(), []
+    live = not (as_json or any(outputs))  # files come first: who reads the lines may leave
+    for explanation in coming:
+        done.append(explanation)
+        if live:
+            explanation.print(console, top)
+    _write_explanations(outputs, rows, done)
+    if as_json:
+        output.print_json({"table": rows.describe(), "targets": [each.document() for each in done]})
+        return done
+    for explanation in [] if live else done:
+        explanation.print(console, top)
+    console.print(_sum_up(done, wanted))
+    return done
 
 
 def _sum_up(done: Sequence[Explanation], wanted: int) -> str:

@@ -23,7 +23,8 @@ the move goes to the first bound, whose atom leaves, or to the minimum if that c
 
 Two kinds of callers share these kernels. `corral.Corral` serves those whose prices come from outside:
 a pool of atoms, a Newton model. `walk` is a compiled loop over Gram rows, one target after the other, with
-prices in the type of the rows that it is given, then in float64; it knows no caps.
+prices in the type of the rows that it is given, then in float64; it knows no caps. `advance`, `drop` and
+`walk` are longer than other functions: what a kernel calls is compiled again with it, level by level.
 """
 
 # SPDX-License-Identifier: Apache-2.0

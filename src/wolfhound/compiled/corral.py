@@ -377,9 +377,16 @@ def corrections(corral: Corral, model: Model) -> Iterator[int]:
         single = not moved
 
 
-def most_violated(violation: Vector, least: float) -> Ints:
-    """Places whose violation is at least this, the largest first."""
-    places: Ints = np.flatnonzero(violation >= least)
+SHARE = 0.3
+"""Atoms join a model whose violation is at least this share of the largest."""
+
+
+def most_violated(violation: Vector, tol: float) -> Ints:
+    """Places that join a model, the largest violation first; none if all are within the tolerance."""
+    best = float(violation.max())
+    if not best > tol:
+        return _NONE
+    places: Ints = np.flatnonzero(violation >= max(SHARE * best, tol))
     return places[np.argsort(-violation[places], kind="stable")]
 
 
@@ -393,8 +400,6 @@ class Dense:
     tol
         Violations up to this are accepted; those up to rounding always.
     """
-
-    SHARE = 0.3
 
     def __init__(self, gram: Vector, linear: Vector, tol: float) -> None:
         self._gram = gram
@@ -415,10 +420,9 @@ class Dense:
         violation = here - prices
         violation[capped] *= -1.0
         violation[held[:k]] = -np.inf
-        best = float(violation.max())
-        if not best > self._tol * max(1.0, float(weights.sum())):
-            return value, np.empty(0, np.int64)
-        worst = most_violated(violation, max(self.SHARE * best, self._tol))
+        if not violation.max() > self._tol * max(1.0, float(weights.sum())):
+            return value, _NONE
+        worst = most_violated(violation, self._tol)
         if corral.total is not None and k == 0:
             worst = np.concatenate([capped[prices[capped].argmax()][None], worst])
         return value, worst

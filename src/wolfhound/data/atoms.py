@@ -262,6 +262,20 @@ def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:
     return rows
 
 
+@final
+class FewAtoms(KeptAtoms):
+    """Atoms so few of all that they are taken, not read with the others; an error names the row of all."""
+
+    def take(self, ids: Ids) -> Matrix:
+        """Return the rows of these places."""
+        return finite_rows(self.atoms, self.ids[valid_ids(ids, len(self.ids))])
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
+        """Yield (first place, read-only block) over all rows once, in order."""
+        for first in range(0, len(self.ids), rows):
+            yield first, lock(finite_rows(self.atoms, self.ids[first : first + rows]))
+
+
 def _lengths(rows: Matrix) -> Vector:
     """Norms of the rows, rounded up."""
     up = 1.0 + gamma(rows.shape[1] + 6)  # d products and sums, then at most four more roundings

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,6 +148,40 @@ class Codec(Generic[Saved]):
                     found[name] = field.read(stated)
                 case Float(cost=True):
                     number(found[name], name, low=0.0)
+        return found
+
+
+class HasCodec:
+    """A record that is saved by the codec of its class."""
+
+    __slots__ = ()
+    codec: ClassVar[Codec[Any]]
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write to a file that `wolfhound.load` reads; it must be new, or hold such a record."""
+        self.codec.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Self:
+        """Read what `save` wrote.
+
+        What was proved in the run is read, not proved again: checksums tell damage, but
+        whoever can write the file can write what he likes. To prove it, solve again.
+
+        Parameters
+        ----------
+        path
+            Where it was saved.
+        atoms
+            Atoms, an array or a path. If given, must be the atoms of the run, else
+            StoreError is raised.
+
+        Raises
+        ------
+        StoreError
+            If the file is damaged, or holds what no run can have given.
+        """
+        found: Self = cls.codec.load(path, atoms)
         return found
 
 

@@ -164,19 +164,10 @@ def encode_source(
     source: Table, plan: EncodingPlan, columns: Sequence[str] | str | None = None
 ) -> TableAtoms:
     """As `encode`, of an open table."""
-    kinds = source.kinds
     columns = [columns] if isinstance(columns, str) else columns
     columns = None if columns is None else list(map(str, columns))
     wanted = [column.name for column in plan.like] or columns
-    chosen, carried = choose_columns(kinds, wanted, plan)
-    known = set(source.names)
-    unknown = [name for name in plan.labels if name not in known]
-    require(not unknown, "by", f"a column among {', '.join(source.names)}", ", ".join(unknown))
-    if plan.places and not plan.like:
-        chosen.sort(key=lambda name: kinds[name] in (Kind.TEXT, Kind.TRUTH))  # stable
-    require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
-    levels = {column.name: column.levels for column in plan.like}
-    coders = [Coder(name, kinds[name], levels.get(name, ()), plan.file) for name in chosen]
+    coders, carried = _make_coders(source, wanted, plan)
     marks = [Coder(name, Kind.NUMBER) for name in plan.labels]
     stored = _store(source, coders, marks, plan)
     alone = plan.names and wanted is None  # whoever names a text wants it to count
@@ -205,6 +196,22 @@ def encode_source(
         marked=plan.missing is Missing.LEVEL and bool(gone),
     )
     return TableAtoms(_build(stored, expand, keep), expand.columns, report, source, keep)
+
+
+def _make_coders(
+    source: Table, wanted: Sequence[str] | None, plan: EncodingPlan
+) -> tuple[list[Coder], dict[str, str]]:
+    """Coders of the columns that may count, before any row is read, and why others do not."""
+    kinds = source.kinds
+    chosen, carried = choose_columns(kinds, wanted, plan)
+    known = set(source.names)
+    unknown = [name for name in plan.labels if name not in known]
+    require(not unknown, "by", f"a column among {', '.join(source.names)}", ", ".join(unknown))
+    if plan.places and not plan.like:
+        chosen.sort(key=lambda name: kinds[name] in (Kind.TEXT, Kind.TRUTH))  # stable
+    require(bool(chosen), plan.called, "one with columns that can count", _list_carried(carried))
+    levels = {column.name: column.levels for column in plan.like}
+    return [Coder(name, kinds[name], levels.get(name, ()), plan.file) for name in chosen], carried
 
 
 def choose_columns(

@@ -566,7 +566,6 @@ class ArrayAtoms:
         return summary(self)
 
 
-@final
 class KeptAtoms:
     """Some of the atoms that are read from elsewhere, in their order; `ids`, those that are kept, ascend."""
 

@@ -28,9 +28,6 @@ _SMALL = 1e-13
 _MANY = 12
 """Times as many active candidates as terms: more than an optimal design has."""
 
-_SHARE = 0.3
-"""Candidates join whose violation is at least this share of the best."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
@@ -90,10 +87,7 @@ class Local:
         value = -0.5 * (float(weights @ self.linear[held]) + here)
         violation = scores - here
         violation[held] = -np.inf
-        best = float(violation.max())
-        if not best > self._tol:
-            return value, held[:0]
-        return value, most_violated(violation, max(_SHARE * best, self._tol))[: 4 * BLOCK]
+        return value, most_violated(violation, self._tol)[: 4 * BLOCK]
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new places."""

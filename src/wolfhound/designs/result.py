@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from wolfhound.core.text import seconds_text
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import LARGEST, count, require, rng
 from wolfhound.data.atoms import Fingerprint
-from wolfhound.data.codec import WEIGHTS, Array, Codec, Json, Scalar, check_weights
+from wolfhound.data.codec import WEIGHTS, Array, Codec, HasCodec, Json, Scalar, check_weights
 from wolfhound.data.encoding import TableReport
 from wolfhound.data.tables import find_free
 from wolfhound.designs.criteria import describe_aliases, find_null_space, scale_root, scale_to_one
@@ -35,6 +35,7 @@ from wolfhound.show.markup import (
     Picture,
     RunResult,
     Summary,
+    list_records,
     pick,
 )
 from wolfhound.solve.result import LISTED, describe_atoms, make_frame
@@ -61,7 +62,7 @@ _STYLES = ("-", "--", "-.", ":")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Design(RunResult):
+class Design(HasCodec, RunResult):
     """The best weights of the candidates, with a proved efficiency.
 
     Attributes
@@ -241,12 +242,8 @@ class Design(RunResult):
         """Return a pandas DataFrame with one row per candidate with weight."""
         return make_frame(self.to_columns())
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file that `wolfhound.load` reads; it must be new, or hold a design."""
-        CODEC.save(self, path)
-
     @classmethod
-    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Design:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Self:
         """Read what `save` wrote; what was proved is read, not proved again.
 
         Parameters
@@ -256,7 +253,9 @@ class Design(RunResult):
         atoms
             If given, must be the rows of factors that the candidates were.
         """
-        return CODEC.load(path, None if atoms is None else read_factors(atoms, "atoms")[0])
+        rows = None if atoms is None else read_factors(atoms, "atoms")[0]
+        found: Self = cls.codec.load(path, rows)
+        return found
 
     def summary(self) -> Summary:
         """Return what is proved, the cost, and the largest weights."""
@@ -315,7 +314,7 @@ class Design(RunResult):
         left = (0, *texts, len(names) + 1)
         caption = "The candidates of largest weight"
         return Grid(
-            caption, headings, rows, left, self.support, "design", lambda: _list_records(self.to_columns())
+            caption, headings, rows, left, self.support, "design", lambda: list_records(self.to_columns())
         )
 
     def _show(self, row: Vector) -> list[str]:
@@ -405,7 +404,7 @@ class ExactDesign(HasSummary):
             tuple(f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row)
             for row in zip(*columns.values(), strict=True)
         ]
-        known, what = (lambda: _list_records(self.to_columns())), f"{self.criterion}-efficiency"
+        known, what = (lambda: list_records(self.to_columns())), f"{self.criterion}-efficiency"
         return Summary(
             f"ExactDesign({runs} runs at {points} points, {self.terms} terms: {what} >= {efficiency})",
             (
@@ -427,12 +426,6 @@ class ExactDesign(HasSummary):
 
 
 # ---------------------------------------------------------------- in words and pictures
-
-
-def _list_records(columns: dict[str, NDArray[Any]]) -> list[dict[str, object]]:
-    """Return columns as a dict per row."""
-    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _name_added(columns: tuple[Column, ...], *names: str) -> list[str]:
@@ -567,7 +560,7 @@ def _real(*shape: str, optional: bool = False) -> Array:
     return Array(shape=shape, low=-LARGEST, high=LARGEST, optional=optional)
 
 
-CODEC = Codec(
+Design.codec = Codec(
     "design",
     Design,
     {
@@ -593,4 +586,3 @@ CODEC = Codec(
     },
     _check,
 )
-"""How designs are saved."""

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.compiled import corral
-from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
+from wolfhound.core.contracts import Ids, Ints, Vector
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import array, require
-from wolfhound.data.atoms import finite_rows
-from wolfhound.data.files import lock
 from wolfhound.data.tables import unwrap
 
 SWEEPS = 5
@@ -108,34 +106,6 @@ def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -
     for _ in range(m - int(counts.sum())):
         counts[next_label(counts, room, shares, balanced=balanced)] += 1
     return counts
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelAtoms:
-    """The atoms of one label; their ids here are places in `members`."""
-
-    atoms: Atoms
-    members: Ids  # distinct, ascending
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(r, d)."""
-        return len(self.members), self.atoms.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """float32 or float64."""
-        return self.atoms.dtype
-
-    def take(self, ids: Ids) -> Matrix:
-        """Return the rows of these places, checked: an error names the row of all atoms."""
-        return finite_rows(self.atoms, self.members[ids])
-
-    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
-        """Yield (first place, read-only block) over all members once, in order."""
-        for first in range(0, len(self.members), rows):
-            yield first, lock(self.take(np.arange(first, min(first + rows, len(self.members)))))
 
 
 # ---------------------------------------------------------------- weights

@@ -17,7 +17,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vect
 from wolfhound.core.text import finite_text, passes_text, seconds_text
 from wolfhound.core.validate import kind, require
 from wolfhound.data.atoms import Fingerprint, as_atoms
-from wolfhound.data.codec import WEIGHTS, Array, Codec, Columns, Json, Scalar, check_weights
+from wolfhound.data.codec import WEIGHTS, Array, Codec, Columns, HasCodec, Json, Scalar, check_weights
 from wolfhound.data.encoding import TableAtoms, TableReport
 from wolfhound.data.tables import pick_rows
 from wolfhound.herding.kernels import Kernel
@@ -29,11 +29,12 @@ from wolfhound.show.markup import (
     Details,
     Field,
     Grid,
-    HasSummary,
     Picture,
+    RunResult,
     Summary,
     draw_pictures,
     list_columns,
+    list_records,
     pick,
 )
 from wolfhound.solve.arguments import to_places
@@ -55,7 +56,7 @@ KEEP = 'rows left out stand for nothing: missing="level" (--missing level) keeps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class HerdResult(HasSummary):
+class HerdResult(HasCodec, RunResult):
     """Few weighted atoms that stand for many, and how well they do.
 
     Attributes
@@ -149,11 +150,6 @@ class HerdResult(HasSummary):
         return self.mmd_random / self.mmd if min(self.mmd, self.mmd_random) > 0.0 else math.nan
 
     @property
-    def success(self) -> bool:
-        """Whether all m atoms were picked."""
-        return self.status.success
-
-    @property
     def message(self) -> str:
         """Why the run ended, how good the atoms are and what it cost."""
         return f"{self.status.value}: {_describe_quality(self)} after {_describe_cost(self)}"
@@ -244,30 +240,21 @@ class HerdResult(HasSummary):
         heading = self.summary().caption if title is None else title
         return plot.keep(draw_pictures(_picture(self, atoms), heading), path)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file that `wolfhound.load` reads."""
-        CODEC.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> HerdResult:
-        """Read a result that `save` wrote.
-
-        Parameters
-        ----------
-        path
-            Where it was saved.
-        atoms
-            Atoms, an array or a path. If given, must be those of the run.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged, or holds what no run can have given; or of other atoms.
-        """
-        return CODEC.load(path, atoms)
-
     def summary(self) -> Summary:
         """Return quality, cost and the first atoms."""
+        return Summary.of_run(
+            "HerdResult",
+            self.status,
+            fields=self._list_fields(),
+            tables=(_list_rows(self),),
+            title="Rows that stand for all",
+            message=self.message,
+            caption=f"{self.space}: {_describe_quality(self)}",
+            pictures=lambda: _picture(self),
+            details=lambda: _tell_details(self),
+        )
+
+    def _list_fields(self) -> tuple[Field | tuple[str, str], ...]:
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
         spread = f"{self.ess:,.6g}" + (f", {self.zeros:,} of weight 0" if self.zeros else "")
@@ -283,7 +270,7 @@ class HerdResult(HasSummary):
             "target_table": self.target_table and self.target_table.to_json(),
         }
         quality = pick(self, "mmd", "mmd_random", "mmd_random_spread", "gain")
-        fields = (
+        return (
             Field("atoms", f"{k:,} of {every}, effective {spread}: {first}", size, ("rows", f"{k:,}")),
             Field("mmd", f"{_describe_quality(self)} ({random})", quality, ("MMD", f"{self.mmd:.3g}")),
             Field("gain", tile=("gain over random", finite_text(self.gain))),
@@ -298,17 +285,6 @@ class HerdResult(HasSummary):
                 ("time", seconds_text(self.seconds)),
             ),
             Field("in", self.space, {"kernel": self.space}),
-        )
-        return Summary.of_run(
-            "HerdResult",
-            self.status,
-            fields=fields,
-            tables=(_list_rows(self),),
-            title="Rows that stand for all",
-            message=self.message,
-            caption=f"{self.space}: {_describe_quality(self)}",
-            pictures=lambda: _picture(self),
-            details=lambda: _tell_details(self),
         )
 
 
@@ -341,13 +317,8 @@ def _list_rows(result: HerdResult) -> Grid:
     headings = ("row", *(() if labels is None else ("label",)), *(() if equal else ("weight",)))
     columns = {"id": result.ids, "weight": result.weights}
     columns |= {} if labels is None else {"label": _write_labels(labels)}
-
-    def record() -> list[dict[str, object]]:
-        every = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in every]
-
     caption = "The rows, in the order of their picks" + (", of equal weight" if equal else "")
-    return Grid(caption, headings, rows, (0, 1, 2), len(result.ids), "rows", record)
+    return Grid(caption, headings, rows, (0, 1, 2), len(result.ids), "rows", partial(list_records, columns))
 
 
 def _tell_details(result: HerdResult) -> Details:
@@ -483,7 +454,7 @@ def _check(result: HerdResult) -> None:
         require(bool((result.settings.exclude < n).all()), "exclude", f"ids in [0, {n})", "others")
 
 
-CODEC = Codec(
+HerdResult.codec = Codec(
     "herd",
     HerdResult,
     {
@@ -518,7 +489,6 @@ CODEC = Codec(
     },
     _check,
 )
-"""How results are saved."""
 
 
 # ---------------------------------------------------------------- pictures

@@ -320,9 +320,6 @@ CLOSE = 256
 WORN = 0.4
 """The close atoms are used up once their gap is below this share of the pool's."""
 
-SHARE = 0.3
-"""Atoms join whose violation is at least this share of the best."""
-
 SAMPLE = 32
 
 
@@ -470,7 +467,7 @@ class QuadraticInner:
         return violation
 
     def _candidates(self, positions: Ints, violation: Vector, first: Ints) -> Ints:
-        found = positions[most_violated(violation, SHARE * violation.max())[:BLOCK]]
+        found = positions[most_violated(violation, -np.inf)[:BLOCK]]
         return np.concatenate([first, found]) if len(first) else found
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:

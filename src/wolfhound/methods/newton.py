@@ -208,9 +208,6 @@ Space: TypeAlias = Curved | Secant
 
 # ---------------------------------------------------------------- the model over some atoms
 
-SHARE = 0.3
-"""Atoms join a model whose violation is at least this share of the best."""
-
 
 class NewtonModel:
     """f's expansion at a point over its active atoms, in the space (k, p), and others (M, d).
@@ -268,11 +265,7 @@ class NewtonModel:
         held = np.zeros(len(self._slot) + 1, bool)
         held[corral.labels] = True
         violation[held[self._first : -1] | held[self._twins]] = -np.inf
-        best = float(violation.max())
-        if not best > self._tol:
-            return value, corral.labels[:0]
-        worst = most_violated(violation, max(SHARE * best, self._tol))
-        return value, self._first + worst[:BLOCK]
+        return value, self._first + most_violated(violation, self._tol)[:BLOCK]
 
     def gram(self, new: Ints, held: Ints) -> tuple[Vector, Vector, Vector]:
         """(cross, gram, linear) of the new labels."""

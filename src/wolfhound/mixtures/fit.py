@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from os import PathLike
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from wolfhound.core.progress import read_count, show_progress
 from wolfhound.core.text import seconds_text
 from wolfhound.core.validate import count, number, require, rng, vector, within
 from wolfhound.data.atoms import Fingerprint
-from wolfhound.data.codec import WEIGHTS, Array, Codec, Scalar, check_weights
+from wolfhound.data.codec import WEIGHTS, Array, Codec, HasCodec, Scalar, check_weights
 from wolfhound.mixtures._newton import EXPONENTS, LikelihoodRows, improve, scale_logs
 from wolfhound.mixtures.families import (
     FAMILIES,
@@ -113,7 +113,7 @@ class Bootstrap(NamedTuple):
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class MixtureFit(RunResult):
+class MixtureFit(HasCodec, RunResult):
     """A mixing distribution fitted by maximum likelihood.
 
     Attributes
@@ -354,13 +354,14 @@ class MixtureFit(RunResult):
         numbers = (getattr(self.family, each.name) for each in fields(self.family))
         constants = [np.broadcast_to(each, self.x.shape) for each in numbers]
         saved: Any = SimpleNamespace(**told, name=self.family.name, constants=np.array(constants))
-        CODEC.save(saved, path)
+        self.codec.save(saved, path)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> MixtureFit:
+    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Self:
         """Read a fit that `save` wrote; StoreError if it is damaged, or of no fit."""
         require(atoms is None, "atoms", "None: a mixture has none", "atoms")
-        return CODEC.load(path)
+        found: Self = cls.codec.load(path)
+        return found
 
     def summary(self) -> Summary:
         """Return support, gaps and cost."""
@@ -528,7 +529,7 @@ def _check(fit: MixtureFit) -> None:
     require(right, "support", "of the family's parameters", fit.support.shape)
 
 
-CODEC = Codec(
+MixtureFit.codec = Codec(
     "mixture",
     _make,
     {
@@ -547,4 +548,3 @@ CODEC = Codec(
     },
     _check,
 )
-"""How fits are saved."""

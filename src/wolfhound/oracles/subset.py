@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
+from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.threads import alone
 from wolfhound.core.validate import count, rng
-from wolfhound.data.atoms import as_atoms, block_rows, finite_rows
-from wolfhound.data.files import lock
+from wolfhound.data.atoms import FewAtoms, as_atoms, block_rows
 from wolfhound.oracles._scan_kernels import best_listed
 from wolfhound.oracles.asking import CheckedOracle, Question, empty_top, in_memory, make_hits, pad
 from wolfhound.oracles.costs import Estimate, Workload
@@ -82,13 +80,15 @@ class RandomSubset(CheckedOracle):
             ids = _draw(self._rng, self._atoms.shape[0], self._size, self._run)
         if len(question.queries) == 1 and (hits := _answer_at_once(self._atoms, ids, question)) is not None:
             return hits
-        sample = _Sample(self._atoms, ids)
         scored = np.full(len(question.queries), self._size)
-        excluded = sample.places(question.exclude)
-        hits = Scan(sample, screen=False).query(question.queries, k=question.k, exclude=excluded)
+        at = np.minimum(np.searchsorted(ids, question.exclude), len(ids) - 1)
+        excluded = np.where(ids[at] == question.exclude, at, -1)  # places in the sample
+        hits = Scan(FewAtoms(self._atoms, ids), screen=False).query(
+            question.queries, k=question.k, exclude=excluded
+        )
         return replace(
             hits,
-            ids=pad(np.where(hits.ids >= 0, sample.ids[hits.ids], -1), question.k, -1),
+            ids=pad(np.where(hits.ids >= 0, ids[hits.ids], -1), question.k, -1),
             scores=pad(hits.scores, question.k, -np.inf),
             slots=pad(hits.slots, question.k, 0),
             bounds=np.full(len(scored), math.inf),
@@ -126,34 +126,6 @@ def _answer_at_once(atoms: Atoms, ids: Ids, question: Question) -> Hits | None:
     found = best_listed(rows, question.queries, ids[None], question.exclude, best, top)
     report_rows(len(ids))
     return make_hits(top, found, 0.0, math.inf) if found >= 0 else None
-
-
-class _Sample:
-    """Some atoms, as atoms; their ids here are places in the sample."""
-
-    def __init__(self, atoms: Atoms, ids: Ids) -> None:
-        self.atoms = atoms
-        self.ids = ids
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.ids), self.atoms.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.atoms.dtype
-
-    def take(self, ids: Ids) -> Matrix:
-        return self.atoms.take(self.ids[ids])
-
-    def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
-        for start in range(0, len(self.ids), rows):
-            yield start, lock(finite_rows(self.atoms, self.ids[start : start + rows]))
-
-    def places(self, ids: Ids) -> Ids:
-        """Where these atoms are in the sample; -1 if they are not."""
-        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.where(self.ids[at] == ids, at, -1)
 
 
 # ---------------------------------------------------------------- what it costs

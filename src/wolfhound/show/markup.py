@@ -13,6 +13,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from numpy.typing import NDArray
+
 from wolfhound.core.contracts import Status
 from wolfhound.core.text import finite_text
 from wolfhound.show import plot
@@ -161,6 +163,12 @@ def list_columns(caption: str, columns: Mapping[str, Any]) -> Grid:
     some = dict.fromkeys(round(i * (size - 1) / (_LISTED - 1)) for i in range(_LISTED)) if size else {}
     rows = [tuple(_show(column[i]) for column in columns.values()) for i in some]
     return Grid(caption, tuple(columns), rows, size=size)
+
+
+def list_records(columns: Mapping[str, NDArray[Any]]) -> list[dict[str, object]]:
+    """Return columns as a dict per row, for documents."""
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _show(value: Any) -> str:

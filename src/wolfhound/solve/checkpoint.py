@@ -38,7 +38,6 @@ from wolfhound.data.codec import FINITE, Array, Codec, Json, Scalar, check_weigh
 from wolfhound.methods.asking import add_paid
 from wolfhound.methods.atom_sets import SCALED, ActiveSet, mix
 from wolfhound.solve.driver import Outcome
-from wolfhound.solve.result import CODEC as RESULT
 from wolfhound.solve.result import Result, TraceRow, sums_to_one
 
 KIND = "checkpoint"
@@ -161,7 +160,7 @@ def _read_settings(value: Any) -> dict[str, str]:
 
 
 def _check(found: Checkpoint) -> None:
-    RESULT.check(found)
+    Result.codec.check(found)
     for ids, weights in ((found.ids, found.weights), (found.active_ids, found.active_weights)):
         require(len(np.unique(ids)) == len(ids) > 0, "ids", "distinct", "repeated ids, or none")
         if sums_to_one(found.over):
@@ -179,7 +178,7 @@ CODEC = Codec(
     KIND,
     Checkpoint,
     {
-        **RESULT.fields,
+        **Result.codec.fields,
         "active_ids": Array(shape=("active",), dtype=np.int64, low=0, below="n"),
         "active_weights": Array(shape=("active",), low=0.0, high=FINITE),
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),

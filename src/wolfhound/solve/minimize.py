@@ -168,14 +168,8 @@ def minimize(
     # Before the run: afterwards the atoms may no longer be readable.
     source, writer = fingerprint(oracle.atoms if table is None else table), None
     if checkpoint is not None:
-        options = {
-            "rtol": rtol,
-            "atol": atol,
-            "exclude": np.unique(banned),
-            "start": warm,
-            "seed": rng,
-            "over": weights,
-        }
+        options: dict[str, Any] = {"rtol": rtol, "atol": atol, "exclude": np.unique(banned)}
+        options |= {"start": warm, "seed": rng, "over": weights}
         writer = CheckpointWriter(checkpoint, objective, method, options).open(oracle.atoms, source)
         if writer.ended is not None:
             return replace(writer.ended, names=pick_names(names, writer.ended.ids))

@@ -7,17 +7,16 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.core.contracts import AtomsLike, Ids, Ints, Status, Vector
+from wolfhound.core.contracts import Ids, Ints, Status, Vector
 from wolfhound.core.text import cost_text, finite_text, seconds_text
 from wolfhound.core.validate import count, number, require
 from wolfhound.data.atoms import Fingerprint
-from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, Json, Scalar
+from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, HasCodec, Json, Scalar
 from wolfhound.data.tables import import_pandas
 from wolfhound.show import plot
 from wolfhound.show.markup import (
@@ -172,7 +171,7 @@ class WeightedAtom(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Result(RunResult):
+class Result(HasCodec, RunResult):
     """The best point of a run and what is proved about it.
 
     Attributes
@@ -270,32 +269,6 @@ class Result(RunResult):
         """Return the active atoms as a table of pandas: id, weight, and name if there are names."""
         names = {} if self.names is None else {"name": list(self.names)}
         return make_frame({"id": self.ids, **names, "weight": self.weights})
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file that `wolfhound.load` reads; it must be new, or hold a result."""
-        CODEC.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> Result:
-        """Read a result that `save` wrote.
-
-        What was proved in the run is read, not proved again: checksums tell damage, but
-        whoever can write the file can write what he likes. To prove it, solve again.
-
-        Parameters
-        ----------
-        path
-            Where it was saved.
-        atoms
-            Atoms, an array or a path. If given, must be the atoms of the run, else
-            StoreError is raised.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged, or holds what no run can have given.
-        """
-        return CODEC.load(path, atoms)
 
     @property
     def _word(self) -> str:
@@ -460,7 +433,7 @@ def _check(result: Result) -> None:
 OVER = Json(str, lambda text: "Hull()" if text is None else str(text), optional=True)
 """How the set of a result is saved; old results have none."""
 
-CODEC = Codec(
+Result.codec = Codec(
     "result",
     Result,
     {
@@ -479,4 +452,3 @@ CODEC = Codec(
     },
     _check,
 )
-"""How results are saved."""

@@ -6,24 +6,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from os import PathLike
 
 import numpy as np
 
-from wolfhound.core.contracts import AtomsLike, Ids, Status, Vector
+from wolfhound.core.contracts import Ids, Status, Vector
 from wolfhound.core.rounding import norm
 from wolfhound.core.text import cost_text, finite_text, seconds_text
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import Fingerprint
-from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Scalar
-from wolfhound.show.markup import Field, Grid, HasSummary, Mixture, Summary, pick
+from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, HasCodec, Scalar
+from wolfhound.show.markup import Field, Grid, Mixture, RunResult, Summary, pick
 from wolfhound.solve.result import LISTED, TRACE, Trace, picture_trace, tell_trace
 
 _TOP = 4  # atoms of a state that a table shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class TabularResult(HasSummary):
+class TabularResult(HasCodec, RunResult):
     """The best policy of a run; see `fwpo`.
 
     Attributes
@@ -98,33 +97,10 @@ class TabularResult(HasSummary):
         return -self.trace.value
 
     @property
-    def success(self) -> bool:
-        """Whether the run did what was asked."""
-        return self.status.success
-
-    @property
     def message(self) -> str:
         """Why the run ended and what it cost, in one sentence."""
         cost = cost_text(self.passes, self.scored, self.seconds)
         return f"{self.status.value}: J {self.score:.6g} after {self.steps:,} steps, {cost}"
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write to a file that `wolfhound.load` reads; it must be new, or hold a policy."""
-        CODEC.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], atoms: AtomsLike | None = None) -> TabularResult:
-        """Read a policy that `save` wrote; see `wolfhound.load`.
-
-        Parameters
-        ----------
-        path
-            Where it was saved.
-        atoms
-            Atoms, an array or a path. If given, must be the atoms of the run, else
-            StoreError is raised.
-        """
-        return CODEC.load(path, atoms)
 
     def summary(self) -> Summary:
         """Return J, what is proved, and the cost."""
@@ -201,7 +177,7 @@ def _check(result: TabularResult) -> None:
     require(result.policy.size > 0, "policy", "of one state at least", "none")
 
 
-CODEC = Codec(
+TabularResult.codec = Codec(
     "policy",
     TabularResult,
     {
@@ -227,4 +203,3 @@ CODEC = Codec(
     },
     _check,
 )
-"""How policies are saved."""
