@@ -474,7 +474,7 @@ def _draw_support(
     if len(columns) == 1:
         levels, owner = np.unique(settings[:, 0], return_inverse=True)
         runs = np.bincount(owner.reshape(-1), weights, minlength=len(levels)).astype(np.float64)
-        plot.draw_stems(axes, levels, runs, x=columns[0].name, y=what)
+        plot.draw_stems(axes, levels, runs, x=columns[0].name, y=f"{what}s")
         ticks = [axes.set_xticks]
     else:
         points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)
