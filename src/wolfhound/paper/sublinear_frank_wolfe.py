@@ -173,11 +173,13 @@ class Halved:
     """What is left where that is known, else half of the gap that was last proved, see `Halving`.
 
     If "none" is confirmed, `trusted`, too large a Phi does no harm; if not, what is left counts only
-    where this run has proved it.
+    where this run has proved it. Where "none" was said, half of the gap that was proved there: what is left
+    may be rounding for the most part, and would be asked for again and again.
     """
 
     def __init__(self, first: float | None, *, trusted: bool) -> None:
         self._phi, self._guessed, self._trusted = first, first is None, trusted
+        self._empty: Point | None = None
 
     @property
     def steps(self) -> float:
@@ -187,15 +189,16 @@ class Halved:
     def at(self, point: Point, ask: Asker) -> float:
         """Phi at a point."""
         left = point.upper - ask.lower
-        if left < math.inf and (self._trusted or ask.slack < math.inf):
+        known = left < math.inf and (self._trusted or ask.slack < math.inf)
+        if known and point is not self._empty:
             return left
         if self._phi is None:
             self._phi = left
         return min(self._phi, left)
 
-    def none(self, proved: float) -> None:
+    def none(self, point: Point, proved: float) -> None:
         """Halve, as no atom has more than this gap."""
-        self._phi, self._guessed = 0.5 * max(proved, 0.0), False
+        self._phi, self._guessed, self._empty = 0.5 * max(proved, 0.0), False, point
 
     def guess(self, gap: float) -> bool:
         """Take a gap that some atom may have for Phi, if Phi is no more than a guess."""
@@ -239,7 +242,7 @@ class Fixed:
             self._steps = theory.steps(min(self._atol, 1e300), **wanted) if known else math.inf
         return self._tau * norm(point.grad) * 0.5 * self._diameter
 
-    def none(self, proved: float) -> Status:
+    def none(self, point: Point, proved: float) -> Status:
         """Why the run ends where no atom has Phi: later points of a schedule need not be better."""
         return Status.FINISHED
 
@@ -285,7 +288,7 @@ class Separation:
         found, proved = _gaps(point, hits)
         sure = is_proved_best(hits, self.ask.slack)
         if proved < phi:
-            self._end = self._wanted.none(proved)
+            self._end = self._wanted.none(point, proved)
             # The next Phi is smaller, and this atom may have it: it is not asked for twice.
             self._held = hits if sure or found >= self._ratio * self._wanted.at(point, self.ask) else None
             return None
