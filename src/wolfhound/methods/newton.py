@@ -261,8 +261,10 @@ class NewtonModel:
         move = z - self._here
         bend = self._space.bend(move)
         slope = self._slope + bend
-        value = float(slope @ move - 0.5 * (bend @ move))
-        violation = float(slope @ z) - rescore(self._others, self._space.pull(slope))
+        # A curvature may be far too large; the line search judges where the model leads.
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(slope @ move - 0.5 * (bend @ move))
+            violation = float(slope @ z) - rescore(self._others, self._space.pull(slope))
         held = np.zeros(len(self._slot) + 1, bool)
         held[corral.labels] = True
         violation[held[self._first : -1] | held[self._twins]] = -np.inf
