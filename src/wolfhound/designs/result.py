@@ -413,7 +413,16 @@ class ExactDesign(HasSummary):
                 Field("", values={"efficiency": self.efficiency}, tile=("proved efficiency", efficiency)),
                 Field("", tile=("points", f"{points}")),
             ),
-            (Grid("The runs", tuple(columns), rows, size=runs, key="rows", records=known),),
+            (
+                Grid(
+                    "The runs, by candidate; make them in random order",
+                    tuple(columns),
+                    rows,
+                    size=runs,
+                    key="rows",
+                    records=known,
+                ),
+            ),
             ("The efficiency is proved against designs of any weights, which whole runs may not reach.",),
             title="Runs to be made",
             message=f"{what} at least {efficiency}, proved",
