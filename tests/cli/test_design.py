@@ -35,6 +35,10 @@ def test_a_plan_of_a_table(run: Run, table: Path) -> None:
     with open("plan.csv") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 24
+    assert [int(row["id"]) for row in rows] != sorted(int(row["id"]) for row in rows)
+    assert "the runs of plan.csv are in random order, as --seed 0 draws it" in words(ran.out)
+    assert run("design", table, *columns, "--model", "quadratic", "--runs", 24, "-o", "again.csv").code == 0
+    assert Path("again.csv").read_text() == Path("plan.csv").read_text()
     assert {row["catalyst"] for row in rows} == {"none", "Pd"}
     assert Path("plan.png").read_bytes()[:4] == b"\x89PNG"
     assert wh.load("saved").efficiency > 1.0 - 1e-6

@@ -145,6 +145,22 @@ def test_fit_resample_keeps_data_frames(rows: Array, labels: Any) -> None:
     assert list(selector.feature_names_in_) == ["x", "y", "z"]
 
 
+@pytest.mark.parametrize("missing", ["drop", "level"])
+def test_frames_with_texts_and_gaps_are_those_of_herd(rows: Array, labels: Any, missing: str) -> None:
+    frame = pd.DataFrame(rows, columns=["x", "y", "z"]).assign(
+        shop=np.array(["a", "b", "c"])[np.arange(N) % 3]
+    )
+    frame.loc[::10, "x"] = np.nan
+    selector = HerdingSelector(30, missing=missing)
+    few, classes = selector.fit_resample(frame, labels)
+    expected = herd(frame, 30, by=labels, missing=missing)
+    np.testing.assert_array_equal(selector.indices_, expected.ids)
+    assert few["x"].isna().any() == (missing == "level")
+    assert classes.tolist() == labels[selector.indices_].tolist()
+    assert list(selector.feature_names_in_) == ["x", "y", "z", "shop"]
+    assert selector.n_features_in_ == 4
+
+
 def test_the_last_step_of_a_pipeline(rows: Array) -> None:
     units = np.array([1.0, 1e3, 1e-3])
     found = make_pipeline(StandardScaler(), HerdingSelector(20)).fit(rows * units)[-1].indices_

@@ -32,7 +32,7 @@ def test_classes_are_coloured_and_far_rows_are_told() -> None:
     assert names == ["rows (a sample)", HOSTILE, "other"]
     colours = [tuple(dots.get_facecolor()[0]) for dots in scatter.collections]
     assert len(set(colours)) == 3
-    assert scatter.get_title(loc="right") == "1 of 620 rows lie outside"
+    assert scatter.get_xlabel().endswith("\n(1 of 620 rows lie outside this picture)")
 
 
 def test_labels_are_drawn_as_they_stand(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_far_points_do_not_squash_a_scatter_and_it_is_said() -> None:
     plot.limit_axes(axes, points, "rows")
     assert axes.get_xlim()[1] < 5.0
     assert axes.get_ylim()[0] > -5.0
-    assert axes.get_title(loc="right") == "2 of 502 rows lie outside"
+    assert axes.get_xlabel() == "\n(2 of 502 rows lie outside this picture)"
 
 
 @given(hnp.arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6)))
@@ -214,4 +214,29 @@ def test_limits_hold_nearly_all_and_go_little_beyond(values: Vector) -> None:
 def test_without_far_points_nothing_is_left_out() -> None:
     axes = plot.make_figure(4.0, 4.0, "").subplots()
     plot.limit_axes(axes, np.random.default_rng(0).random((300, 2)), "rows")
-    assert axes.get_title(loc="right") == ""
+    assert axes.get_xlabel() == ""
+
+
+def test_a_legend_hides_nothing() -> None:
+    figure = plot.draw_all(
+        [lambda axes: plot.draw_gap(axes, PASSES, VALUE, "passes", goal=1.0)], titles=["a title"]
+    )
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    assert legend is not None
+    box = legend.get_window_extent()
+    assert box.y0 >= axes.get_window_extent().y1
+    assert axes.title.get_window_extent().y0 >= 0.0
+    left = axes._left_title.get_window_extent()  # type: ignore[attr-defined]
+    assert left.y0 >= box.y1 - 1.0
+
+
+def test_bars_hold_one_whole_number_each() -> None:
+    months = np.arange(1200.0) % 12.0 + 1.0
+    axes = plot.make_figure(4.0, 4.0, "").subplots()
+    plot.draw_histograms(axes, months, months[:12], np.full(12, 1 / 12), x="month")
+    heights = [bar.get_height() for bar in axes.containers[0]]
+    np.testing.assert_allclose(heights, 1 / 12)
+    plot.draw_histograms(axes, np.append(months, 1e6), months[:12], np.full(12, 1 / 12), x="month")
+    assert "1 of 1,213 rows" in axes.get_xlabel()

@@ -59,7 +59,11 @@ def design(
     seed: opt.Seed = 0,
     out: Annotated[
         Path | None,
-        opt.file_output("Write the plan, a row per run: .csv, .json, .npy or .parquet.", "-o", "--out"),
+        opt.file_output(
+            "Write the plan, a row per run, in the random order of --seed: .csv, .json, .npy or .parquet.",
+            "-o",
+            "--out",
+        ),
     ] = None,
     save: opt.Save = None,
     picture: Annotated[
@@ -103,11 +107,12 @@ def design(
             seed=seed,
         )
         plan = None if runs is None else found.round(runs)
-    table = (found if plan is None else plan).to_columns
+    order = f"the runs of {out} are in random order, as --seed {seed} draws it: no drift looks like a factor"
     outputs.finish(
         found,
-        lambda path: write_table(path, table()),
+        lambda path: write_table(path, found.to_columns() if plan is None else plan.to_columns(seed=seed)),
         as_json=as_json,
+        notes=[] if plan is None or out is None else [("order", order)],
         parts={} if plan is None else {"plan": plan},
         shown=found if plan is None else {"Weights": found, "Runs": plan},
     )

@@ -412,7 +412,16 @@ class ExactDesign(HasSummary):
                 Field("", values={"efficiency": self.efficiency}, tile=("proved efficiency", efficiency)),
                 Field("", tile=("points", f"{points}")),
             ),
-            (Grid("The runs", tuple(columns), rows, size=runs, key="rows", records=known),),
+            (
+                Grid(
+                    "The runs, by candidate; make them in random order",
+                    tuple(columns),
+                    rows,
+                    size=runs,
+                    key="rows",
+                    records=known,
+                ),
+            ),
             ("The efficiency is proved against designs of any weights, which whole runs may not reach.",),
             title="Runs to be made",
             message=f"{what} at least {efficiency}, proved",
@@ -467,7 +476,7 @@ def _draw_support(
     if len(columns) == 1:
         levels, owner = np.unique(settings[:, 0], return_inverse=True)
         runs = np.bincount(owner.reshape(-1), weights, minlength=len(levels)).astype(np.float64)
-        plot.draw_stems(axes, levels, runs, x=columns[0].name, y=what)
+        plot.draw_stems(axes, levels, runs, x=columns[0].name, y=f"{what}s")
         ticks = [axes.set_xticks]
     else:
         points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _DRAWN = 2000  # atoms that a picture shows
 
 _SHOWN = 8
+_LONG = 100.0  # an axis this long has a number per power of ten
+_EVEN = 2.0  # weights within this factor look the same as bars
 
 _MATTER, _LEVELS = 4, 8  # columns that are drawn, and levels of each
 _COLUMNS, _CELL = 12, 40  # columns of chosen rows on a page, and letters of a cell
@@ -305,12 +307,13 @@ def _describe_labels(result: HerdResult) -> list[Field]:
 def _list_rows(result: HerdResult) -> Grid:
     """The rows in the order of their picks; their weights, unless all are the same."""
     weights, labels = result.weights[:LISTED].tolist(), result.labels
-    equal = bool(np.ptp(result.weights) == 0.0)
+    least, most = float(result.weights.min(initial=1.0)), float(result.weights.max(initial=0.0))
+    equal, even = least == most, most <= _EVEN * least
     rows = [
         (
             Atom(i),
             *(() if labels is None else (str(labels[at]),)),
-            *(() if equal else (Bar(weights[at], float(result.weights.max()), ".3g"),)),
+            *(() if equal else (f"{weights[at]:.3g}" if even else Bar(weights[at], most, ".3g"),)),
         )
         for at, i in enumerate(result.ids[:LISTED].tolist())
     ]
@@ -322,7 +325,7 @@ def _list_rows(result: HerdResult) -> Grid:
 
 
 def _tell_details(result: HerdResult) -> Details:
-    """How it was found; and the chosen rows with all their columns, where the table is at hand."""
+    """How it was found; and, first, the chosen rows with all their columns, where the table is at hand."""
     told, table = tell_trace(result.trace, result.fingerprint, result.seconds), _find_table(result)
     if table is None:
         return told
@@ -330,8 +333,10 @@ def _tell_details(result: HerdResult) -> Details:
     rows = pick_rows(table.source.batches(names), ids)
     cells = zip(*(map(_show_cell, rows[name].to_pylist()) for name in names), strict=True)
     listed = [(str(i), *each) for i, each in zip(ids, cells, strict=True)]
-    grid = Grid("The chosen rows, with their columns", ("row", *names), listed, size=len(result.ids))
-    return told._replace(tables=(grid, *told.tables))
+    texts = (at for at, name in enumerate(names, 1) if isinstance(rows[name][0].as_py(), str))
+    caption = "The chosen rows, with their columns"
+    grid = Grid(caption, ("row", *names), listed, (0, *texts), size=len(result.ids))
+    return told._replace(answers=(grid,))
 
 
 def _show_cell(value: Any) -> str:
@@ -512,6 +517,11 @@ def draw_curve(axes: Axes, sizes: Vector, mmd: Vector, random: Vector, last: flo
         axes.plot(sizes[-1:], [last], color=plot.COLOURS[2], label="weighted", **star)
     axes.set_xscale("log")
     plot.use_log(axes.set_yscale, mmd, random)
+    powers = 10.0 ** np.arange(math.ceil(math.log10(sizes[-1])) + 1)
+    steps = (1.0, 2.0, 5.0) if sizes[-1] < _LONG * sizes[0] else (1.0,)
+    ticks = [tick for power in powers for tick in power * np.array(steps) if sizes[0] <= tick <= sizes[-1]]
+    axes.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
+    axes.set_xticks([], minor=True)
     plot.finish_axes(axes, "rows m", "MMD", legend=True)
 
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Ids, Vector
 from wolfhound.core.validate import array, count, describe, require, require_finite
+from wolfhound.data.encoding import Missing
+from wolfhound.data.tables import find_frame
 from wolfhound.herding.herd import herd
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.result import HerdResult
@@ -59,6 +61,8 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         Fit weights; else rows of a class have equal weights.
     swap : bool
         Try to swap every chosen row at the end.
+    missing : str or Missing
+        What becomes of rows of a data frame without a value: "drop", "mean", "level" or "error".
     candidates : int, optional
         Random rows to choose among.
     random_state : int, RandomState or None
@@ -105,6 +109,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         balanced: bool = False,
         weights: bool = False,
         swap: bool = False,
+        missing: Missing | str = "drop",
         candidates: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
@@ -114,6 +119,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         self.balanced = balanced
         self.weights = weights
         self.swap = swap
+        self.missing = missing
         self.candidates = candidates
         self.random_state = random_state
 
@@ -123,11 +129,14 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         Parameters
         ----------
         X : (n, d)
-            Rows: an array or a data frame.
+            Rows: an array, or a data frame as `herd` takes it, texts and missing values included.
         y : (n,), optional
             Classes, or what else goes with the rows: see `by_label`.
         """
-        data = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        if find_frame(X) is None:
+            data = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        else:
+            data = validate_data(self, X, skip_check_array=True)
         labels = self._labels(y, len(data))
         require(labels is not None or not self.balanced, "balanced", "False without classes", self.balanced)
         result = herd(
@@ -138,6 +147,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
             balanced=self.balanced,
             weights=self.weights,
             swap=self.swap,
+            missing=self.missing,
             candidates=self.candidates,
             seed=self._seed(),
         )

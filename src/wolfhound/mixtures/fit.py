@@ -35,7 +35,16 @@ from wolfhound.mixtures.families import (
     as_family,
 )
 from wolfhound.show.markup import Bar, Field, Grid, Picture, RunResult, Summary, list_columns, pick
-from wolfhound.show.plot import COLOURS, GREY, SOFT, draw_stems, finish_axes, limit_axes, robust_limits
+from wolfhound.show.plot import (
+    COLOURS,
+    GREY,
+    SOFT,
+    draw_stems,
+    finish_axes,
+    limit_axes,
+    robust_limits,
+    say_outside,
+)
 from wolfhound.solve.result import LISTED, make_frame
 
 if TYPE_CHECKING:
@@ -454,12 +463,17 @@ def _draw_prior(axes: Axes, fit: MixtureFit) -> None:
     inside = (fit.support >= low) & (fit.support <= high)
     if not inside.all():
         axes.set_xlim(low, high)
-    _say_outside(axes, inside, "points")
+    say_outside(axes, inside, "points")
 
 
 def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
     share = fit.weights / fit.weights.sum()
-    if fit.family.name in ("poisson", "binomial"):
+    inside, counts = np.ones(len(fit.x), bool), fit.family.name in ("poisson", "binomial")
+    if counts:
+        sizes = np.broadcast_to(getattr(fit.family, fit.family.varies), fit.x.shape)
+        if np.ptp(sizes) > 0.0:
+            _draw_rates(axes, fit, share, sizes, some)
+            return
         values, which = np.unique(fit.x, return_inverse=True)
         axes.bar(values, np.bincount(which.ravel(), share), width=0.8, color=SOFT, label="data")
         first = int(values.max()) + 1
@@ -470,23 +484,43 @@ def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
         # Bars are of the share that is shown, so that they stay comparable with the curve.
         height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
         axes.stairs(height / np.diff(edges), edges, fill=True, color=SOFT, label="data")
-        _say_outside(axes, inside, "observations")
         line, style = np.linspace(low, high, _CURVE), "-"
     look: Any = {"markersize": 3.5} if style == "o-" else {"linewidth": 1.8}
     axes.plot(line, _average(fit, line, some), style, color=COLOURS[1], label="fitted", **look)
-    finish_axes(axes, "x", "density", legend=True)
+    finish_axes(axes, "x", "share of observations" if counts else "density", legend=True)
+    say_outside(axes, inside, "observations")
 
 
-def _say_outside(axes: Axes, inside: NDArray[np.bool_], what: str) -> None:
-    if not inside.all():
-        text = f"{int((~inside).sum()):,} of {len(inside):,} {what} lie outside"
-        axes.set_title(text, fontsize=8, color=GREY, loc="right")
+def _draw_rates(axes: Axes, fit: MixtureFit, share: Vector, sizes: Vector, some: Ints) -> None:
+    """Draw counts of unequal n or exposure as rates: as counts they could not be compared."""
+    rates = fit.x / sizes
+    low, high = robust_limits(rates)
+    inside = (rates >= low) & (rates <= high)
+    edges = np.linspace(max(low, 0.0), high, min(_BARS, max(8, math.isqrt(4 * len(rates)))) + 1)
+    fitted = np.zeros(len(edges) - 1)
+    picked, weights = _pick_few(fit, some)
+    most: Any = getattr(fit.family, "n", math.inf)  # no more successes than trials
+    for i, weight, top in zip(picked, weights, np.broadcast_to(most, fit.x.shape)[picked], strict=True):
+        first, last = math.ceil(edges[0] * sizes[i]), min(top, math.floor(high * sizes[i]))
+        step = 1 + int(last - first) // _DRAWN
+        line = np.arange(float(first), last + 1.0, step)
+        mass = np.exp(fit.family.take(np.full(len(line), i)).log_density(line, fit.support)) @ fit.mass
+        fitted += np.histogram(line / sizes[i], edges, weights=step * weight * mass)[0]
+    axes.stairs(np.histogram(rates, edges, weights=share)[0], edges, fill=True, color=SOFT, label="data")
+    axes.stairs(fitted, edges, color=COLOURS[1], linewidth=1.8, label="fitted")
+    finish_axes(axes, f"rate, x / {fit.family.varies}", "share of observations", legend=True)
+    say_outside(axes, inside, "observations")
+
+
+def _pick_few(fit: MixtureFit, some: Ints) -> tuple[Ints, Vector]:
+    """Observations that a fitted curve is averaged over, and their shares."""
+    picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
+    return picked, fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
 
 
 def _average(fit: MixtureFit, line: Vector, some: Ints) -> Vector:
     """Marginal density, averaged over the observations' own families."""
-    picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
-    share = fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
+    picked, share = _pick_few(fit, some)
     out = np.zeros(len(line))
     most: Any = getattr(fit.family, "n", math.inf)  # no more successes than trials
     for i, weight, top in zip(picked, share, np.broadcast_to(most, fit.x.shape)[picked], strict=True):
@@ -499,7 +533,8 @@ def _average(fit: MixtureFit, line: Vector, some: Ints) -> Vector:
 def _draw_shrinkage(axes: Axes, x: Vector, means: Vector) -> None:
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
     axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.0, label="no shrinkage")
-    axes.scatter(x, means, s=8.0, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
+    size = 24.0 if len(x) <= _BARS else 8.0
+    axes.scatter(x, means, s=size, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
     finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
     limit_axes(axes, np.column_stack([x, means]), "observations")
 

@@ -202,11 +202,12 @@ class Picture(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What only a page tells, and what may take time to find: how it was found."""
+    """What only a page tells, and what may take time to find: more of the answer, and how it was found."""
 
     fields: tuple[Field, ...] = ()
     tables: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()
+    answers: tuple[Grid, ...] = ()
 
 
 class Summary(NamedTuple):

@@ -15,6 +15,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wolfhound.core.atomic import write_file
 from wolfhound.core.contracts import Vector
@@ -54,6 +55,8 @@ SECONDS = "seconds, without compiling"
 _DECADES = 50.0  # from here on times need a log axis; on a shorter one its numbers would collide
 _LONGEST = 28  # letters of a name beside a bar
 _WIDTH = 52  # letters of a title in a line
+_LEGEND_LINE = 15.0  # points of a line of a legend
+_HANDLE = 6  # letters that would stand in place of its dash
 _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
@@ -89,7 +92,9 @@ def draw_all(
         axes.remove()
     for axes, text in zip(places, titles, strict=False):
         below = "\n" if axes.get_title("right") else ""  # a note, which has the line to itself
-        axes.set_title(verbatim(textwrap.fill(text, _WIDTH)) + below, fontsize=10, loc="left")
+        room = 6.0 + _LEGEND_LINE * _count_lines(axes.get_legend_handles_labels()[1])
+        look: dict[str, Any] = {"fontsize": 10, "loc": "left", "pad": room if axes.get_legend() else 6.0}
+        axes.set_title(verbatim(textwrap.fill(text, _WIDTH)) + below, **look)
     return figure
 
 
@@ -177,8 +182,12 @@ def draw_bars(axes: Axes, names: Sequence[str], values: Vector, *, x: str, faint
 
 def draw_histograms(axes: Axes, every: Vector, chosen: Vector, weights: Vector, *, x: str) -> None:
     """Draw how numbers of all rows and of the chosen, weighted ones are spread, as shares: n differs."""
-    low, high = robust_limits(np.concatenate([every, chosen]))
+    both = np.concatenate([every, chosen])
+    low, high = robust_limits(both)
     edges = np.linspace(low, high, min(24, max(8, len(chosen) // 8)) + 1).tolist()
+    if high - low <= _FEW and (both == np.rint(both)).all():  # a bar that holds one number more misleads
+        low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
+        edges = np.arange(low, high + 1.0).tolist()
     inside, near = (np.clip(values, low, high) for values in (every, chosen))  # ends hold what is beyond
     shares = np.full(len(every), 1.0 / len(every))
     axes.hist(inside, edges, weights=shares, color=PALE, label="all rows")
@@ -186,6 +195,9 @@ def draw_histograms(axes: Axes, every: Vector, chosen: Vector, weights: Vector, 
     axes.hist(near, edges, weights=weights, label="chosen", **look)
     axes.locator_params(axis="x", nbins=5)
     finish_axes(axes, x, "share of rows", legend=True)
+    beyond = int(((both < low) | (both > high)).sum())
+    if beyond:
+        add_note(axes, f"bars at the ends hold what is beyond: {beyond:,} of {len(both):,} rows")
 
 
 def draw_shares(axes: Axes, names: Sequence[str], every: Vector, chosen: Vector, *, y: str) -> None:
@@ -195,7 +207,7 @@ def draw_shares(axes: Axes, names: Sequence[str], every: Vector, chosen: Vector,
     axes.barh(places + width / 2, chosen, width, color=COLOURS[0], label="chosen")
     shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
     axes.set_yticks(places, labels=[verbatim(name) for name in shown], fontsize=9)
-    axes.set_ylim(len(names) - 0.4, -0.7 - 0.25 * len(names))  # the first at the top, the legend above it
+    axes.invert_yaxis()  # the first at the top
     finish_axes(axes, "share of rows", y, legend=True)
     axes.grid(visible=False, axis="y")
 
@@ -241,9 +253,18 @@ def limit_axes(axes: Axes, points: Vector, what: str) -> None:
     (left, right), (bottom, top) = (robust_limits(column) for column in points.T)
     inside = (points >= (left, bottom)).all(axis=1) & (points <= (right, top)).all(axis=1)
     axes.set(xlim=(left, right), ylim=(bottom, top))
+    say_outside(axes, np.asarray(inside), what)
+
+
+def say_outside(axes: Axes, inside: NDArray[np.bool_], what: str) -> None:
+    """Say below a picture how many of `what` it does not show, if any."""
     if not inside.all():
-        text = f"{int((~inside).sum()):,} of {len(points):,} {what} lie outside"
-        axes.set_title(text, fontsize=8, color=GREY, loc="right")
+        add_note(axes, f"{int((~inside).sum()):,} of {len(inside):,} {what} lie outside this picture")
+
+
+def add_note(axes: Axes, text: str) -> None:
+    """Say something in words below a picture whose axes are named."""
+    axes.set_xlabel(f"{axes.get_xlabel()}\n({text})")
 
 
 def render_svg(draw: Callable[[Axes], None]) -> bytes:
@@ -251,9 +272,12 @@ def render_svg(draw: Callable[[Axes], None]) -> bytes:
     from matplotlib import rc_context  # noqa: PLC0415 - as in `make_figure`
 
     figure, buffer = make_figure(*PANEL, ""), io.BytesIO()
-    draw(figure.subplots())
+    axes = figure.subplots()
+    draw(axes)
+    # A map has a shape of its own: what it leaves empty is cut off.
+    size = {} if axes.get_aspect() == "auto" else {"bbox_inches": "tight"}
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "wolfhound"}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None}, **size)
     return buffer.getvalue()
 
 
@@ -330,8 +354,20 @@ def finish_axes(axes: Axes, x: str = "", y: str = "", *, legend: bool = False) -
     axes.grid(visible=True, which="major", color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    if legend:
-        axes.legend(facecolor="white", edgecolor=LINE, framealpha=0.8, loc="best")
+    if legend:  # above the axes, where it hides nothing
+        columns = _count_columns(axes.get_legend_handles_labels()[1])
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.1}
+        axes.legend(ncols=columns, fontsize=9, frameon=False, columnspacing=1.2, **place)
+
+
+def _count_columns(labels: Sequence[str]) -> int:
+    """How many names of a legend stand beside each other."""
+    widest = _HANDLE + max(map(len, labels), default=0)
+    return max(1, min(len(labels), _WIDTH // widest))
+
+
+def _count_lines(labels: Sequence[str]) -> int:
+    return math.ceil(len(labels) / _count_columns(labels))
 
 
 def put_legend_below(figure: Figure, axes: Axes, columns: int) -> None:

@@ -259,8 +259,8 @@ class Page:
         self._body.append(_write_head(told))
         self._add_section("The answer", list_facts(told.lines()) + list_notes(told.notes), level)
         self.add_pictures("In pictures", told.pictures(), level)
-        self._add_section("In tables", self._write_tables(told.tables), level)
         more = told.details()
+        self._add_section("In tables", self._write_tables((*more.answers, *told.tables)), level)
         found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
         self._add_section("How it was found", found + self._write_tables(more.tables), level)
 
