@@ -112,7 +112,10 @@ def judge_nnls(claim: Claim, name: str, design: Vector, b: Vector, wanted: float
     """Compare one matrix with one or many right sides."""
     if not claim.wants(f"nnls {name}"):
         return
-    calls = {"wolfhound": lambda: solve_ours(design, b), "scipy": lambda: solve_scipy(design, b)}
+    calls: dict[str, Callable[[], Answer]] = {
+        "wolfhound": lambda: solve_ours(design, b),
+        "scipy": lambda: solve_scipy(design, b),
+    }
     if design.shape[1] <= 20_000:
         calls["FNNLS"] = lambda: solve_fnnls(design, b)
     if importlib.util.find_spec("adelie") is not None and b.ndim == 1:
@@ -289,7 +292,7 @@ def judge_concepts(claim: Claim, rng: np.random.Generator) -> None:
     timed = interleave(calls, repeats=1, budget=600.0)
 
     def values(weights: Vector) -> Vector:
-        return residuals(concepts.T, vectors.T, weights) + price * weights.sum(axis=0)
+        return np.asarray(residuals(concepts.T, vectors.T, weights) + price * weights.sum(axis=0))
 
     mine, lower = values(timed["wolfhound"].last.weights), np.asarray(timed["wolfhound"].last.lower)
     theirs = values(timed["Lasso"].last.weights)[:some]

@@ -24,7 +24,7 @@ from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms
 from wolfhound.data.encoding import read_column, read_texts
 from wolfhound.data.readers import read_atoms, read_matrix, read_names, read_vector
 from wolfhound.data.table_files import ArrayTable, open_table
-from wolfhound.data.tables import Kind
+from wolfhound.data.tables import BLANKS, Kind
 
 ROWS = np.array([[1.5, -2.0], [3.0, 4e-3], [0.1, 6.0]])
 
@@ -334,7 +334,7 @@ CELLS = st.one_of(
 def parse(cell: str) -> float | None:
     """What Python reads: None for a text, nan for a blank."""
     cell = cell.strip('"')
-    if cell.strip() in table_files.BLANKS:
+    if cell.strip() in BLANKS:
         return np.nan
     try:
         return float(cell)
