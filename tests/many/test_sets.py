@@ -179,6 +179,17 @@ def test_a_folder_knows_its_set(name: str, tmp_path: Path) -> None:
         wh.minimize_many(targets, atoms, over=wh.Cone(price=0.01), out=out)
 
 
+def test_a_generator_gives_a_cut_run_the_same_bits(tmp_path: Path) -> None:
+    atoms, targets, out = normal(3000, 5), normal(40, 5, seed=1), tmp_path / "run"
+    options: dict[str, Any] = {"over": wh.Hull(cap=0.2), "rtol": 1e-3}
+    whole = wh.minimize_many(targets, atoms, seed=np.random.default_rng(3), **options)
+    stop: dict[str, Any] = {"callback": lambda _: True, "out": out}
+    wh.minimize_many(targets, atoms, seed=np.random.default_rng(3), **options, **stop)
+    again = wh.minimize_many(targets, atoms, seed=np.random.default_rng(3), out=out, **options)
+    np.testing.assert_array_equal(again.value, whole.value)
+    np.testing.assert_array_equal(again.weights, whole.weights)
+
+
 def test_other_caps_are_another_run(tmp_path: Path) -> None:
     atoms, targets, caps = normal(4, 2), normal(2, 2, seed=1), np.array([0.5, 0.6, 0.7, 0.9])
     wh.minimize_many(targets, atoms, over=wh.Hull(cap=caps), out=tmp_path / "run")

@@ -22,7 +22,7 @@ from wolfhound.data.atoms import as_atoms, check_order
 from wolfhound.data.encoding import TableAtoms
 from wolfhound.data.files import FileRows, unmap
 from wolfhound.data.tables import find_frame
-from wolfhound.many.batch import TargetBatch, judge
+from wolfhound.many.batch import TargetBatch, judge, make_unsolved
 from wolfhound.many.result import CODES, ManyResult
 from wolfhound.objectives.linear import LeastSquares
 from wolfhound.objectives.plain import SquaredDistance
@@ -286,15 +286,13 @@ def make_answer(
     order = np.lexsort((ids, -weights))
     order = order[weights[order] > 0.0]
     value, lower, goal = proof
-    return TargetBatch(
-        np.array([0, len(order)]),
-        ids[order],
-        weights[order],
-        np.array([value]),
-        np.array([min(lower, value)]),
-        np.array([goal]),
-        np.array([CODES[status]], np.int8),
-        np.array([passes]),
-        np.zeros(1),
-        np.array([mass]),
+    return make_unsolved(1, status)._replace(
+        indptr=np.array([0, len(order)]),
+        ids=ids[order],
+        weights=weights[order],
+        value=np.array([value]),
+        lower=np.array([min(lower, value)]),
+        goal=np.array([goal]),
+        passes=np.array([passes]),
+        mass=np.array([mass]),
     )

@@ -224,11 +224,9 @@ def _minimize_points(targets: Any, oracle: Oracle, asked: _Asked) -> ManyResult:
     given = read_targets(targets, d, skip=asked.skip)
     excluded = read_exclude(asked.exclude, len(given.rows), n)
     weights = _bind(asked, n, excluded)
-    few = (
-        isinstance(oracle, EXACT)
-        and n <= SMALL
-        and (asked.memory >= MEMORY or weigh_gram(n, d) <= asked.memory)
-    )
+    wide = d + n if asked.ridge > 0.0 else d
+    fits = n <= SMALL and (asked.memory >= MEMORY or weigh_gram(n, wide) <= asked.memory)
+    few = fits and isinstance(oracle, EXACT)
     apart = weights is not None and not _is_hull(weights, few=few)
     origin = weights is not None and weights.at_most and not apart  # 0 is one more atom
     given = _drop_hopeless(given, excluded, n, skip=asked.skip, origin=origin)
@@ -239,7 +237,7 @@ def _minimize_points(targets: Any, oracle: Oracle, asked: _Asked) -> ManyResult:
     regime: TargetSolver | SetSolver
     with one_blas_thread():
         if weights is not None and apart:
-            regime = _solve_apart(oracle, weights, asked, few=few)
+            regime = _solve_apart(oracle, weights, rng, asked, few=few)
         else:
             pool = _draw_pool(n, d, rng, excluded)
             regime = _choose(oracle, rng, pool, asked, origin=origin, few=few)
@@ -269,7 +267,9 @@ def _is_hull(weights: WeightSet, *, few: bool) -> bool:
     return plain and (few or weights.ridge == 0.0)
 
 
-def _solve_apart(oracle: Oracle, weights: WeightSet, asked: _Asked, *, few: bool) -> SetSolver:
+def _solve_apart(
+    oracle: Oracle, weights: WeightSet, rng: np.random.Generator, asked: _Asked, *, few: bool
+) -> SetSolver:
     """Other sets: cones of few atoms by their Gram matrix, else one target after the other."""
     rule = "left out over a cone, with a cap, and with a ridge of many atoms"
     validate.require(asked.max_atoms is None, "max_atoms", rule, asked.max_atoms)
@@ -278,6 +278,8 @@ def _solve_apart(oracle: Oracle, weights: WeightSet, asked: _Asked, *, few: bool
         rows = _read_all(oracle.atoms).astype(np.float64)
         cone = ConeAtoms(rows, price=weights.price, ridge=weights.ridge).open()
     options = {name: getattr(asked, name) for name in ("over", "ridge", "rtol", "atol", "seed")}
+    if isinstance(asked.seed, np.random.Generator):  # a run that was cut goes on with the same
+        options["seed"] = int(rng.integers(1 << 31))
     return SetSolver(oracle, options, cone, asked.clock.left)
 
 
