@@ -315,7 +315,7 @@ class FewAtoms(KeptAtoms):
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first place, read-only block) over all rows once, in order."""
-        for first in range(0, len(self.ids), rows):
+        for first in range(0, len(self.ids), count(rows, "rows", low=1)):
             yield first, lock(finite_rows(self.atoms, self.ids[first : first + rows]))
 
 
