@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from wolfhound.data.atoms import ArrayAtoms, unit_variance
+from wolfhound.data.atoms import ArrayAtoms
+from wolfhound.data.scaling import unit_variance
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

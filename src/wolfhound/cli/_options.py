@@ -25,7 +25,7 @@ from wolfhound.core.progress import read_rows, show_progress
 from wolfhound.core.validate import require
 from wolfhound.core.weights import Cone, Hull
 from wolfhound.data import readers, store
-from wolfhound.data.atoms import check_order, join
+from wolfhound.data.atoms import check_order, join, to_places
 from wolfhound.data.encoding import (
     Coder,
     EncodingPlan,
@@ -40,7 +40,6 @@ from wolfhound.data.files import FileRows, check_exists, open_rows
 from wolfhound.data.table_files import ArrayTable, find_files, open_table, split_paths
 from wolfhound.data.tables import Kind, read_cells
 from wolfhound.many.result import RUN
-from wolfhound.solve.arguments import to_places
 
 UNLIMITED = math.inf
 

@@ -18,7 +18,7 @@ from wolfhound.cli._options import option
 from wolfhound.core.contracts import Atoms, Ids, Status
 from wolfhound.core.validate import require
 from wolfhound.data import readers
-from wolfhound.data.atoms import join, unit_variance
+from wolfhound.data.atoms import join
 from wolfhound.data.encoding import (
     EncodingPlan,
     Missing,
@@ -28,6 +28,7 @@ from wolfhound.data.encoding import (
     read_column,
     read_parts,
 )
+from wolfhound.data.scaling import unit_variance
 from wolfhound.data.table_files import NAMED, ROW, ArrayTable, FileTable, open_table
 from wolfhound.data.tables import find_free
 from wolfhound.data.writers import write_rows

@@ -166,7 +166,7 @@ class Corral:
         rows = cross[:, :k] + self.alpha
         forward_rows(self._factor, k, rows)
         terms = np.empty((3, len(labels)))
-        terms[0], terms[2] = self._pulled(cross, linear), linear
+        terms[0], terms[2] = self._find_pull(cross, linear), linear
         terms[1] = self.cap[labels] if isinstance(self.cap, np.ndarray) else self.cap
         state = self._factor, self._lines, self._labels, self._sizes, self._numbers
         count = kernels.absorb(
@@ -186,7 +186,7 @@ class Corral:
         )
         self._labels = np.pad(self._labels, (0, more))
 
-    def _pulled(self, cross: Vector, linear: Vector) -> Vector:
+    def _find_pull(self, cross: Vector, linear: Vector) -> Vector:
         """Entries of b: c less the pull of the atoms at their cap."""
         return linear - cross[:, self.size :] @ self.caps(self._capped) if len(self._capped) else linear
 
@@ -223,7 +223,7 @@ class Corral:
     ) -> int:
         self.keep_room(1)
         state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
-        pulled = float(self._pulled(cross[None], np.array([linear]))[0])
+        pulled = float(self._find_pull(cross[None], np.array([linear]))[0])
         self._lines[ROW, : self.size] = cross[: self.size]
         how = kernels.advance(*state, label, square, pulled, gain, bound, sign, False)
         if how == 1:

@@ -282,17 +282,17 @@ def _choose_mu(over: WeightSet, total: float, prices: KnownPrices, caps: Vector)
     elif len(prices.active):  # beyond this all of them are at their caps
         high = min(high, float(prices.active.max()) + over.ridge * total)
     low = min(high, float(prices.active.min(initial=high)))
-    if _drawn(over, prices.active, caps, high) <= total:
+    if _sum_at(over, prices.active, caps, high) <= total:
         return high
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         if not low < middle < high:
             break
-        low, high = (low, middle) if _drawn(over, prices.active, caps, middle) > total else (middle, high)
+        low, high = (low, middle) if _sum_at(over, prices.active, caps, middle) > total else (middle, high)
     return low
 
 
-def _drawn(over: WeightSet, prices: Vector, caps: Vector, mu: float) -> float:
+def _sum_at(over: WeightSet, prices: Vector, caps: Vector, mu: float) -> float:
     """Sum of the weights that are least for their price at mu."""
     below = np.maximum(mu - prices, 0.0)
     if over.ridge > 0.0:

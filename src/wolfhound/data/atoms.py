@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, TypeGuard, cast, final
 
@@ -24,7 +24,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import gamma
 from wolfhound.core.threads import map_ordered
-from wolfhound.core.validate import count, function, kind, require, require_exact
+from wolfhound.core.validate import count, function, is_oracle, kind, require, require_exact
 from wolfhound.core.validate import ids as checked_ids
 from wolfhound.data.encoding import EncodingPlan, Missing, TableAtoms, encode_source, read_parts
 from wolfhound.data.files import (
@@ -39,6 +39,7 @@ from wolfhound.data.files import (
     valid_ids,
     widen,
 )
+from wolfhound.data.table_atoms import RowAtoms
 from wolfhound.data.table_files import open_table
 from wolfhound.data.tables import find_frame
 
@@ -227,6 +228,48 @@ def join(parts: Sequence[Atoms]) -> Atoms:
     return parts[0] if len(parts) == 1 else ConcatAtoms(parts)
 
 
+# ---------------------------------------------------------------- rows of a table, and places among atoms
+
+# The ids of a caller are rows of his table, those of atoms places among the rows that are kept. All doors
+# map the one to the other by these lines, where there is a table.
+
+
+def find_rows(atoms: Any) -> TableAtoms | None:
+    """Return a frame or a table as atoms, without the rows that have missing values; None for others."""
+    if isinstance(atoms, TableAtoms):
+        return atoms
+    source = None if is_oracle(atoms) else find_frame(atoms)
+    return None if source is None else encode_source(source, EncodingPlan(called="atoms"))
+
+
+def to_places(table: TableAtoms | None, rows: Any, name: str, *, strict: bool = True) -> Any:
+    """Return the ids of atoms for those of a caller; if strict, rows that are left out are refused."""
+    return rows if table is None else table.find_places(rows, name, strict=strict)
+
+
+def to_rows(table: TableAtoms | None, places: Ids) -> Ids:
+    """Return the ids of a caller for those of atoms."""
+    return places if table is None else table.name_rows(places)
+
+
+def hear_rows(table: TableAtoms | None, callback: Any) -> Any:
+    """Return a callback that hears states whose ids are those of the caller."""
+    if callback is None or table is None or table.ids is None:
+        return callback
+    return lambda state: callback(replace(state, ids=table.name_rows(state.ids)))
+
+
+def take_by_rows(table: TableAtoms) -> Atoms:
+    """Return atoms whose ids are rows of the table, as those of its results are."""
+    return table.atoms if table.ids is None else RowAtoms(table)
+
+
+def refuse_gaps(table: TableAtoms | None, value: object, name: str) -> None:
+    """Refuse what is written during a run, by places, where rows of the table are left out."""
+    rule = "None where rows of a table are left out; leave them out before the call"
+    require(value is None or table is None or table.ids is None, name, rule, value)
+
+
 # ---------------------------------------------------------------- passes
 
 
@@ -272,7 +315,7 @@ class FewAtoms(KeptAtoms):
 
     def blocks(self, rows: int) -> Iterator[tuple[int, Matrix]]:
         """Yield (first place, read-only block) over all rows once, in order."""
-        for first in range(0, len(self.ids), rows):
+        for first in range(0, len(self.ids), count(rows, "rows", low=1)):
             yield first, lock(finite_rows(self.atoms, self.ids[first : first + rows]))
 
 
@@ -625,72 +668,3 @@ def remove_rows(atoms: Atoms, gone: Ids) -> Atoms:
     if isinstance(atoms, KeptAtoms):
         return KeptAtoms(atoms.atoms, np.delete(atoms.ids, gone))
     return KeptAtoms(atoms, np.delete(np.arange(atoms.shape[0]), gone))
-
-
-# ---------------------------------------------------------------- scaled
-
-
-_ROUNDING = 1e-12
-_LARGE = 1e150  # squares of these are still finite, and of their inverses positive
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
-    """x -> (x - shift) * scale, column by column, in float64."""
-
-    shift: Vector
-    scale: Vector
-
-    def __call__(self, rows: Matrix) -> Matrix:
-        """Scale rows."""
-        out: Matrix = (rows - self.shift) * self.scale
-        return out
-
-    def of(self, atoms: Atoms) -> MappedAtoms:
-        """Return the atoms scaled, block by block, in their own precision."""
-        d = len(self.shift)
-        if atoms.shape[1] != d:
-            raise ValueError(f"`target` must have {d} columns, as the atoms. Got {atoms.shape[1]}.")
-        return MappedAtoms(atoms, self, d, atoms.dtype)
-
-    def of_scores(self, scores: Atoms) -> MappedAtoms:
-        """Return gradients of log p after the change of variables."""
-        inverse = Scaling(np.zeros_like(self.shift), 1.0 / self.scale)
-        return MappedAtoms(scores, inverse, len(self.shift), scores.dtype)
-
-
-def unit_variance(atoms: Atoms) -> Scaling:
-    """Return the scaling to mean 0 and variance 1, by one read; a constant column keeps its scale."""
-    mean, squares, done = np.zeros(atoms.shape[1]), np.zeros(atoms.shape[1]), 0
-    extent = np.zeros(atoms.shape[1])
-    for rows, block_mean, block_squares, block_extent in map_ordered(
-        _moments, atoms.blocks(block_rows(atoms))
-    ):
-        extent = np.maximum(extent, np.maximum(block_extent, np.abs(block_mean - mean) if done else 0.0))
-        _check_extent(extent.max(), "at most 1e+150", extent.max() <= _LARGE)
-        # Chan, Golub and LeVeque: sums of squares about the means, so nothing cancels.
-        ahead = block_mean - mean
-        mean += ahead * (rows / (done + rows))
-        squares += block_squares + ahead**2 * (done * rows / (done + rows))
-        done += rows
-        report_rows(rows)
-    varied = extent[extent > _ROUNDING * np.abs(mean)].min(initial=np.inf)
-    _check_extent(varied, "at least 1e-150", varied >= 1.0 / _LARGE)
-    deviation = np.sqrt(squares / done)
-    # Rounding leaves a constant column a deviation of some units of its last place.
-    constant = deviation <= _ROUNDING * np.abs(mean)
-    return Scaling(mean, 1.0 / np.where(constant, 1.0, deviation))
-
-
-def _check_extent(extent: float, rule: str, ok: bool) -> None:
-    require(ok, "atoms", f"of moderate size, with columns that vary by {rule}", f"{extent:g}")
-
-
-def _moments(task: tuple[int, Matrix]) -> tuple[int, Vector, Vector, Vector]:
-    first, block = task
-    check_finite(block, first)
-    with np.errstate(over="ignore", invalid="ignore"):  # squares overflow only where the extent is refused
-        mean = block.mean(axis=0, dtype=np.float64)
-        apart = block - mean
-        extent = np.nan_to_num(np.abs(apart).max(axis=0), nan=np.inf).astype(np.float64)
-        return len(block), mean, (apart**2).sum(axis=0, dtype=np.float64), extent

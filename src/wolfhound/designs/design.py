@@ -18,7 +18,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Oracle, Vect
 from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
 from wolfhound.core.threads import one_blas_thread
-from wolfhound.data.atoms import MappedAtoms, block_rows, fingerprint, finite_rows
+from wolfhound.data.atoms import MappedAtoms, block_rows, fingerprint, finite_rows, to_places, to_rows
 from wolfhound.data.encoding import Missing, TableAtoms, TableReport, check_missing
 from wolfhound.designs.criteria import CRITERIA, Criterion, DOptimal, Root, scale_root, scale_to_one
 from wolfhound.designs.exact import Pool, check_size
@@ -40,7 +40,6 @@ from wolfhound.designs.result import Design
 from wolfhound.designs.search import DesignState, Search, complete_sample, draw_sample
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
-from wolfhound.solve.arguments import to_places, to_rows
 from wolfhound.solve.driver import Limits, Outcome, drive
 
 _LARGEST = 1e70

@@ -19,13 +19,13 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import AtomsLike, Ids, Ints, Progress
 from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
+from wolfhound.data.atoms import to_places
 from wolfhound.data.encoding import Missing, check_missing
 from wolfhound.herding.kernels import KERNELS, Gaussian, Kernel, check_kernel
 from wolfhound.herding.labels import Labels, allot
 from wolfhound.herding.result import HerdResult
 from wolfhound.herding.rows import HerdData, TableOptions, draw_ids, speak_of, take_rows
 from wolfhound.herding.session import HerdSettings, KernelSession, check_start, seed_number
-from wolfhound.solve.arguments import to_places
 from wolfhound.solve.driver import Limits
 
 LEAST, TIMES = 10_000, 4

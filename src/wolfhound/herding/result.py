@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Status, Vector
 from wolfhound.core.text import finite_text, passes_text, seconds_text
 from wolfhound.core.validate import kind, require
-from wolfhound.data.atoms import Fingerprint, as_atoms
+from wolfhound.data.atoms import Fingerprint, as_atoms, to_places
 from wolfhound.data.codec import WEIGHTS, Array, Codec, Columns, HasCodec, Json, Scalar, check_weights
 from wolfhound.data.encoding import TableAtoms, TableReport
 from wolfhound.data.tables import pick_rows
@@ -37,7 +37,6 @@ from wolfhound.show.markup import (
     list_records,
     pick,
 )
-from wolfhound.solve.arguments import to_places
 from wolfhound.solve.result import LISTED, TRACE, Trace, make_frame, tell_trace
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.identity import identify
 from wolfhound.core.validate import flag, require, vector
-from wolfhound.data.atoms import Fingerprint, as_atoms, fingerprint, finite_rows, unit_variance
+from wolfhound.data.atoms import Fingerprint, as_atoms, fingerprint, finite_rows
 from wolfhound.data.encoding import EncodingPlan, Missing, Table, TableAtoms, encode_source, find_table
+from wolfhound.data.scaling import unit_variance
 from wolfhound.herding.labels import Labels
 
 FEWEST = 4

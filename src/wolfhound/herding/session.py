@@ -28,7 +28,7 @@ from wolfhound.core.progress import Cut, on_progress, report_rows, time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import count, flag, function, ids, require
 from wolfhound.data import store
-from wolfhound.data.atoms import FewAtoms, Fingerprint, PartPrint
+from wolfhound.data.atoms import FewAtoms, Fingerprint, PartPrint, hear_rows, to_places, to_rows
 from wolfhound.data.encoding import TableAtoms, find_table
 from wolfhound.herding.features import Features
 from wolfhound.herding.greedy import Candidates, Held, Herd, run
@@ -36,7 +36,6 @@ from wolfhound.herding.kernels import KERNELS, Kernel
 from wolfhound.herding.labels import Labels, Means, fit_jointly
 from wolfhound.herding.mmd import FEATURES, Embedding, Reference, calibrate, embed, kernel_sums, self_sums
 from wolfhound.herding.rows import AS_USUAL, HerdData, TableOptions, draw_held_out, draw_ids, take_rows
-from wolfhound.solve.arguments import hear_rows, to_places, to_rows
 from wolfhound.solve.driver import Limits
 from wolfhound.solve.result import Trace
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Status, Vector
 from wolfhound.core.text import seconds_text
 from wolfhound.core.validate import count, require
-from wolfhound.data.atoms import Fingerprint, as_atoms
+from wolfhound.data.atoms import Fingerprint, as_atoms, find_rows, take_by_rows
 from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Json, Scalar
 from wolfhound.show import plot
 from wolfhound.show.markup import (
@@ -33,7 +33,6 @@ from wolfhound.show.markup import (
     Summary,
     list_columns,
 )
-from wolfhound.solve.arguments import find_rows, take_by_rows
 from wolfhound.solve.result import OVER, WeightedAtom, describe_atoms, make_frame
 
 if TYPE_CHECKING:

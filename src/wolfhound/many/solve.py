@@ -21,7 +21,17 @@ from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import time_solving
 from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.weights import Cone, Hull
-from wolfhound.data.atoms import ConcatAtoms, Fingerprint, draw_some, fingerprint, finite_rows
+from wolfhound.data.atoms import (
+    ConcatAtoms,
+    Fingerprint,
+    draw_some,
+    find_rows,
+    fingerprint,
+    finite_rows,
+    refuse_gaps,
+    take_by_rows,
+    to_rows,
+)
 from wolfhound.data.encoding import TableAtoms
 from wolfhound.many.batch import MEMORY, Goals, TargetBatch, TargetSolver, join_batches
 from wolfhound.many.given import (
@@ -54,16 +64,8 @@ from wolfhound.many.set_solver import SetSolver
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve.arguments import (
-    as_names,
-    describe_weights,
-    find_rows,
-    read_weights,
-    refuse_gaps,
-    take_by_rows,
-    to_rows,
-)
 from wolfhound.solve.cones import ConeAtoms
+from wolfhound.solve.minimize import as_names, describe_weights, read_weights
 
 SMALL = 1024
 """Up to so many atoms, all their products are kept."""

@@ -203,7 +203,7 @@ class ProbingIndex(CheckedOracle):
         """Return the budget for edited atoms: one that was the default stays the default."""
         return default_budget(atoms) if self._budget == default_budget(self._atoms) else self._budget
 
-    def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
+    def choose_tables(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
         """Tables, with the order in which their buckets are tried."""
         return self._searched
 
@@ -221,7 +221,7 @@ class ProbingIndex(CheckedOracle):
         codes, scan = self._searched[0].buckets.codes, self._scan
         if scan is not None and thresholds is None:
             return answer_by_codes(self._atoms, codes, scan, question)
-        hits = probe(self._atoms, self.searched(thresholds), question, self.rounds(question, thresholds))
+        hits = probe(self._atoms, self.choose_tables(thresholds), question, self.rounds(question, thresholds))
         if scan is None or thresholds is None:
             return hits
         missed = np.flatnonzero(hits.scores[:, 0] < thresholds)

@@ -178,7 +178,7 @@ class LshIndex(ProbingIndex, BuiltAnew):
 
     # ------------------------------------------------------------ asking
 
-    def searched(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
+    def choose_tables(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
         """Tables in the order of their promise, or as a promise of tau takes."""
         return self._aimed or self._tables.all
 

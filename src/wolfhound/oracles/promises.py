@@ -210,7 +210,7 @@ def find_cuts(
     the largest norm of a centred and scaled atom, `taus` are ``<q, s> / (|q| radius)`` of the atom to be
     found; `delta` is how often it may be missed by all of so many tables, each with cuts like these.
     """
-    shown, most = _plant(hashing, rng)
+    measure, most = _plant(hashing, rng)
     missing = delta ** (1.0 / tables)
     known: dict[float, float] = {}
     out = np.empty((len(taus), len(hashing.norms)))
@@ -220,7 +220,7 @@ def find_cuts(
             longest, least = norm * (1.0 + _MARGIN), tau * radius
             cosine = min(1.0, least / longest) if longest > 0.0 else 1.0
             if cosine not in known:
-                known[cosine] = _quantile(shown(cosine), missing)
+                known[cosine] = _quantile(measure(cosine), missing)
             out[i, r] = known[cosine] if longest >= least else most  # none of them can be at tau
     return np.minimum.accumulate(out)  # a lower rung looks at least as far
 
@@ -236,13 +236,13 @@ def _plant(hashing: Hash, rng: np.random.Generator) -> tuple[Callable[[float], V
     spreads = [hashing.family.spread(_project(units, block)) for block in blocks]
     every = np.arange(PAIRS)
 
-    def shown(cosine: float) -> Vector:
+    def measure(cosine: float) -> Vector:
         planted = cosine * units + math.sqrt(1.0 - cosine**2) * across
         codes = [hashing.family.assign(_project(planted, block))[0] for block in blocks]
         first, second = (spread[every, code] for spread, code in zip(spreads, codes, strict=True))
         return np.asarray(first + second, np.float64)
 
-    return shown, 1.25 * float((spreads[0].max(axis=1) + spreads[1].max(axis=1)).max())
+    return measure, 1.25 * float((spreads[0].max(axis=1) + spreads[1].max(axis=1)).max())
 
 
 def _project(rows: Vector, block: Singles) -> Singles:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,33 +25,30 @@ from wolfhound.core.contracts import (
     Oracle,
     Start,
     State,
+    Vector,
     WeightSet,
 )
 from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import read_gap, show_progress
 from wolfhound.core.rounding import UNIT, ends_in_rounding, gamma
 from wolfhound.core.threads import one_blas_thread
-from wolfhound.core.weights import Cone, Hull, fill_pool
-from wolfhound.data.atoms import as_atoms, draw_some, fingerprint, finite_rows
+from wolfhound.core.weights import Cone, Hull, caps_of, fill, fill_pool
+from wolfhound.data.atoms import (
+    as_atoms,
+    draw_some,
+    find_rows,
+    fingerprint,
+    finite_rows,
+    hear_rows,
+    refuse_gaps,
+    to_places,
+    to_rows,
+)
 from wolfhound.data.encoding import TableAtoms
 from wolfhound.methods.asking import POOL, SAMPLE, best_atom
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.fully_corrective import FullyCorrective
 from wolfhound.oracles.scan import Scan, least_memory
-from wolfhound.solve.arguments import (
-    as_names,
-    as_start,
-    as_weights,
-    check_kinds,
-    describe_method,
-    describe_weights,
-    find_rows,
-    hear_rows,
-    pick_names,
-    refuse_gaps,
-    to_places,
-    to_rows,
-)
 from wolfhound.solve.checkpoint import CheckpointWriter
 from wolfhound.solve.driver import Limits, Outcome, drive
 from wolfhound.solve.result import Result, Trace
@@ -156,15 +153,15 @@ def minimize(
     limits = Limits(steps=max_steps, passes=max_passes, seconds=max_seconds)
     rtol, atol = validate.number(rtol, "rtol", low=0.0), validate.number(atol, "atol", low=0.0)
     method = FullyCorrective() if method is None else method
-    check_kinds(objective, method, start, callback)
+    _check_kinds(objective, method, start, callback)
     oracle, method = _as_oracle(atoms if table is None else table.atoms, method, max_memory)
     n, d = oracle.atoms.shape
     validate.require(objective.dim in (None, d), "atoms", f"rows of {objective.dim} entries", f"{d}")
     names = as_names(names if table is None else table.pick(names, "names"), n)
     exclude = to_places(table, [] if exclude is None else exclude, "exclude", strict=False)
     banned = validate.ids(exclude, "exclude", n)
-    weights = as_weights(over, ridge, table, n, banned, kinds=(objective, method))
-    warm, rng = as_start(start, table, n, banned, weights), validate.rng(seed)
+    weights = _as_weights(over, ridge, table, n, banned, kinds=(objective, method))
+    warm, rng = _as_start(start, table, n, banned, weights), validate.rng(seed)
     # Before the run: afterwards the atoms may no longer be readable.
     source, writer = fingerprint(oracle.atoms if table is None else table), None
     if checkpoint is not None:
@@ -172,7 +169,7 @@ def minimize(
         options |= {"start": warm, "seed": rng, "over": weights}
         writer = CheckpointWriter(checkpoint, objective, method, options).open(oracle.atoms, source)
         if writer.ended is not None:
-            return replace(writer.ended, names=pick_names(names, writer.ended.ids))
+            return replace(writer.ended, names=_pick_names(names, writer.ended.ids))
         limits = limits.after(writer.steps)
 
     with one_blas_thread():
@@ -184,7 +181,7 @@ def minimize(
         starts[0] = writer.restart(starts[0])
     states = _try_starts(method, objective, oracle, starts, goal=goal, stake=stake, rng=rng)
 
-    known = {"fingerprint": source, "objective": repr(objective), "method": describe_method(method)}
+    known = {"fingerprint": source, "objective": repr(objective), "method": _describe_method(method)}
     finish = partial(_finish, table, names, known | {"goal": goal, "over": describe_weights(over, ridge)})
     keep: dict[str, Any] = {}
     if writer is not None:
@@ -307,9 +304,129 @@ def _finish(
         seconds=run.seconds,
         trace=Trace.of(run.rows),
         mass=last.mass,
-        names=pick_names(names, best.ids),
+        names=_pick_names(names, best.ids),
         **known,
     )
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _check_kinds(objective: object, method: object, start: object, callback: object) -> None:
+    """Raise TypeError or ValueError if one of these is something else."""
+    what = "an objective such as SquaredDistance(target)"
+    validate.kind(objective, "objective", what, "dim", "quadratic", "at", "values", "line", "lift")
+    validate.kind(method, "method", "a method such as FullyCorrective()", "begin", "states")
+    if start is not None:
+        validate.kind(start, "start", "a Result, or (ids, weights)", Result, tuple, list)
+        pair = isinstance(start, Result) or len(start) == 2  # type: ignore[arg-type] # a tuple or list
+        validate.require(pair, "start", "a Result, or (ids, weights)", validate.describe(start))
+    if callback is not None:
+        validate.function(callback, "callback", "a function of a State")
+
+
+def as_names(names: Any, n: int) -> Sequence[str] | None:
+    """Check that there is a name for every id; a table's own labels do not count."""
+    if names is None:
+        return None
+    rule = f"{n} strings, one per atom"
+    unordered = (str, bytes, Mapping)
+    if isinstance(names, unordered) or not (hasattr(names, "__len__") and hasattr(names, "__getitem__")):
+        raise TypeError(f"`names` must be {rule}. Got {validate.describe(names)}.")
+    given: Sequence[str] = names.to_numpy() if hasattr(names, "to_numpy") else names
+    validate.require(len(given) == n, "names", rule, len(given))
+    return given
+
+
+def _pick_names(names: Sequence[str] | None, ids: Ids) -> tuple[str, ...] | None:
+    """Names of these ids, if there are names."""
+    return None if names is None else tuple(str(names[i]) for i in ids)
+
+
+class WarmStart(NamedTuple):
+    """Where a run is to begin, and the steps that led there."""
+
+    ids: Ids
+    weights: Vector
+    t: int
+
+
+def _as_weights(
+    over: Any, ridge: Any, table: TableAtoms | None, n: int, exclude: Ids, *, kinds: tuple[Objective, Method]
+) -> WeightSet | None:
+    """Check what weights may be, for such an objective and method; None: the plain hull.
+
+    Caps of a table are those of its rows. Methods that know the hull alone are refused, and cones that
+    nothing bounds.
+    """
+    over, paid = read_weights(over, ridge, table)
+    found: WeightSet | None = over.bind(n, paid, exclude)
+    if found is None:
+        return None
+    objective, method = kinds
+    only = "FullyCorrective for a cap, a cone, a ridge or `at_most`"
+    validate.require(isinstance(method, FullyCorrective), "method", only, _describe_method(method))
+    bounded = not found.free or (objective.quadratic and hasattr(objective, "residual"))
+    rule = "a cone with a cap, a mass or a ridge, but for SquaredDistance and LeastSquares"
+    validate.require(bounded, "over", rule, f"{over!r} for {objective!r}")
+    return found
+
+
+def read_weights(over: Any, ridge: Any, table: TableAtoms | None) -> tuple[Hull | Cone, float]:
+    """Check a set and a ridge; caps of a table are those of its rows that are kept."""
+    validate.kind(over, "over", "Hull() or Cone()", Hull, Cone)
+    paid = validate.number(ridge, "ridge", low=0.0)
+    validate.require(paid < math.inf, "ridge", "finite", ridge)
+    if table is not None and isinstance(over.cap, np.ndarray):
+        over = replace(over, cap=table.pick(over.cap, "cap"))
+    return over, paid
+
+
+def describe_weights(over: Hull | Cone, ridge: float) -> str:
+    """What weights may be, in a word."""
+    return f"{over!r}, ridge={ridge!r}" if ridge > 0.0 else repr(over)
+
+
+def _as_start(
+    start: Result | tuple[ArrayLike, ArrayLike] | None,
+    table: TableAtoms | None,
+    n: int,
+    exclude: Ids,
+    over: WeightSet | None = None,
+) -> WarmStart | None:
+    """Check a warm start."""
+    if start is None:
+        return None
+    given, shares, t = (start.ids, start.weights, start.steps) if isinstance(start, Result) else (*start, 0)
+    ids = validate.ids(to_places(table, given, "start"), "start ids", n)
+    weights = validate.vector(shares, "start weights", size=len(ids))
+    validate.require(not np.isin(ids, exclude).any(), "start ids", "none of `exclude`", "some of them")
+    if over is not None:
+        most = caps_of(over, ids) * (1.0 + 1e-6)
+        good = bool((weights >= 0.0).all() and (weights <= most).all())
+        good = good and bool(weights.sum() <= over.total * (1.0 + 1e-6))
+        full = over.at_most or bool(weights.sum() >= over.total * (1.0 - 1e-6))
+        validate.require(
+            good and full, "start weights", "weights of the set `over`", f"sum {weights.sum():g}"
+        )
+        held = weights > 0.0
+        within = fill(over, weights[held], caps_of(over, ids[held]), np.arange(held.sum()))
+        return WarmStart(ids[held], within, t) if held.any() else None
+    good = len(ids) > 0 and bool((weights >= 0.0).all()) and abs(weights.sum() - 1.0) <= 1e-6
+    validate.require(good, "start weights", ">= 0 with sum 1", f"sum {weights.sum():g} of {len(ids)} weights")
+    return WarmStart(ids, weights / weights.sum(), t)
+
+
+def _describe_method(method: object) -> str:
+    """Name of a method with the settings that are not its defaults."""
+    if not is_dataclass(method):
+        return repr(method)
+    settings = []
+    for field in fields(method):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        value = getattr(method, field.name)
+        settings += [] if value == default else [f"{field.name}={value!r}"]
+    return f"{type(method).__name__}({', '.join(settings)})"
 
 
 # ---------------------------------------------------------------- atoms, and a memory limit

@@ -15,10 +15,10 @@ from wolfhound import SquaredDistance, design, herd, minimize, minimize_many
 from wolfhound.core import validate
 from wolfhound.core.contracts import State
 from wolfhound.data import atoms as atoms_module
+from wolfhound.data.atoms import find_rows, hear_rows, refuse_gaps, to_places, to_rows
 from wolfhound.data.encoding import encode
 from wolfhound.oracles import scan
 from wolfhound.solve import minimize as minimize_module
-from wolfhound.solve.arguments import find_rows, hear_rows, refuse_gaps, to_places, to_rows
 
 ROWS = np.random.default_rng(0).standard_normal((50, 3))
 F = SquaredDistance([0.4, 0.2, 0.9])
