@@ -15,7 +15,7 @@ import numpy as np
 from wolfhound import Int8Scan
 from wolfhound.data.shipped import words
 
-STEPS = 500
+STEPS = 2000
 
 try:
     import gymnasium

@@ -52,11 +52,11 @@ CANDIDATES: dict[str, tuple[Any, tuple[str, ...]]] = {
 }
 
 OPTIONS: list[tuple[str, Callable[[], object], tuple[str, ...]]] = [
-    ("criterion='D'", _design(criterion="D"), ("`criterion`", "DOptimal()", "'D'")),
+    ("criterion='Q'", _design(criterion="Q"), ("`criterion`", "D, A, I", "'Q'")),
     ("criterion=DOptimal", _design(criterion=wh.DOptimal), ("`criterion`", "the class DOptimal")),
     ("region=vector", _design(criterion=wh.IOptimal(np.ones(3))), ("`region`",)),
     ("region=narrow", _design(criterion=wh.IOptimal(np.ones((2, 2)))), ("`region`", "3 columns")),
-    ("model='quadratic'", _design(model="quadratic"), ("`model`", "Quadratic()", "'quadratic'")),
+    ("model='cubic'", _design(model="cubic"), ("`model`", "quadratic", "'cubic'")),
     ("model=Quadratic", _design(model=wh.Quadratic), ("`model`", "Quadratic()")),
     ("model=function", _design(model=_bad_model), ("`model`", "one row of terms per row")),
     ("Quadratic(1)", lambda: wh.Quadratic(1), ("`intercept`", "True or False", "1")),

@@ -187,7 +187,7 @@ USES: Table = {
         "n_rows": (2, "at least 3, one row of every class of y (or `by_label` False)"),
         "random_state": (-1, "an integer >= 0"),
         "weights": ("balanced", FLAGS),
-        "kernel": ("rbf", "a kernel such as Gaussian(). Got 'rbf'"),
+        "kernel": ("rbf", "one of gaussian, laplace, linear, stein. Got 'rbf'"),
     },
     "selector.fit": {"y": (np.ma.masked_less(BY, 1), "without masked entries")},
     "ActionSet": {

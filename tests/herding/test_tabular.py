@@ -105,7 +105,7 @@ def test_all_rows_are_drawn_against_the_chosen() -> None:
 def test_a_page_shows_the_chosen_rows_with_their_columns() -> None:
     frame = pd.DataFrame({"x": np.linspace(0.0, 1.0, 40), "kind": ["a", "b"] * 20, "when": ["today"] * 40})
     result = herd(frame, 6, columns="x")
-    rows = result.summary().details().tables[0]
+    rows = result.summary().details().answers[0]
     assert rows.headings == ("row", "x", "kind", "when")
     first = int(result.ids[0])
     assert rows.rows[0][1:] == (f"{frame['x'][first]:.6g}", frame["kind"][first], "today")

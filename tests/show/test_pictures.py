@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,20 @@ def test_many_labels_share_the_last_colour() -> None:
     assert list(groups)[-1] == "4 other labels"
     assert sum(which.sum() for which in groups.values()) == 40
     assert group_labels(None, 3)["chosen"].all()
+
+
+@pytest.mark.parametrize(("family", "name"), [(wh.Binomial, "n"), (wh.Poisson, "exposure")])
+def test_counts_of_unequal_size_are_drawn_as_rates(family: Any, name: str) -> None:
+    random = np.random.default_rng(0)
+    sizes = random.integers(20, 400, 80)
+    fit = wh.npmle(random.binomial(sizes, random.beta(4.0, 16.0, 80)), family(sizes))
+    axes = fit.plot().axes[1]
+    assert axes.get_xlabel() == f"rate, x / {name}"
+    data, fitted = (steps.get_data() for steps in axes.patches)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(data.values.sum(), 1.0)
+    assert 0.9 < fitted.values.sum() <= 1.0 + 1e-9
+    rates = 0.5 * (data.edges[1:] + data.edges[:-1])
+    np.testing.assert_allclose(rates @ fitted.values, rates @ data.values, rtol=0.1)
 
 
 def test_a_map_says_what_it_leaves_out() -> None:

@@ -39,7 +39,6 @@ from wolfhound.data.encoding import (
 from wolfhound.data.files import FileRows, check_exists, open_rows
 from wolfhound.data.table_files import ArrayTable, find_files, open_table, split_paths
 from wolfhound.data.tables import Kind, read_cells
-from wolfhound.many.result import RUN
 
 UNLIMITED = math.inf
 
@@ -239,6 +238,8 @@ class NamedRows(NamedTuple):
 
     def find_place(self, row: int) -> int:
         """The atom that a row of the file is."""
+        from wolfhound.solve.arguments import to_places  # noqa: PLC0415 - not needed for --help
+
         return int(to_places(self.table, [row], "--target")[0])
 
     def name_rows(self, result: Any) -> Any:
@@ -400,6 +401,8 @@ def check_run(path: Path | None, option: str) -> None:
     if os.path.lexists(path) and not path.is_dir():
         raise ValueError(f"{rule} Got a file, {path}.")
     if path.is_dir() and any(path.iterdir()):
+        from wolfhound.many.result import RUN  # noqa: PLC0415 - not needed for --help
+
         try:
             found, _ = store.describe(path)
         except store.StoreError as error:

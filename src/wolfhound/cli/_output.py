@@ -22,11 +22,11 @@ from wolfhound.data import store
 from wolfhound.data.writers import TABLES, as_json
 from wolfhound.show import plot
 from wolfhound.show.markup import PLAIN, Atom, Bar, Field, Grid, HasSummary, Summary
-from wolfhound.solve.checkpoint import KIND, Checkpoint
-from wolfhound.solve.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from wolfhound.solve.result import Result
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
@@ -191,6 +191,8 @@ def list_weights(result: Result) -> dict[str, NDArray[Any]]:
 
 def check_checkpoint(path: Path | None) -> str:
     """Refuse a file that cannot serve as --checkpoint; return what to say of a run that goes on."""
+    from wolfhound.solve.checkpoint import KIND, Checkpoint  # noqa: PLC0415 - not needed for --help
+
     check_saved(path, "--checkpoint", "a checkpoint", KIND)
     if path is None or not store.place(path).exists():
         return ""

@@ -16,10 +16,10 @@ from wolfhound.cli._options import option
 from wolfhound.core.contracts import INNER, Atoms, Method, Objective, Oracle, StepSize
 from wolfhound.data import readers
 from wolfhound.data.writers import write_table
-from wolfhound.methods.directions import Direction
 from wolfhound.solve.result import Result
 
 if TYPE_CHECKING:
+    from wolfhound.methods.directions import Direction
     from wolfhound.planning.plan import Choice
 
 

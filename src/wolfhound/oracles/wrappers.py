@@ -72,8 +72,8 @@ class Tiered(CheckedOracle):
     >>> from wolfhound.oracles.subset import RandomSubset
     >>> tiered = Tiered(RandomSubset(np.eye(3), size=1), sample=0)
     >>> queries = np.array([[1.0, 3.0, 2.0]])
-    >>> [tiered.query(queries, thresholds=each).ids[0, 0] for each in (None, [2.5])]
-    [1, 1]
+    >>> [tiered.query(queries, thresholds=each).ids[0].tolist() for each in (None, [2.5])]
+    [[1], [1]]
     >>> tiered.counts
     {'cache': 0, 'index': 1, 'exact': 1}
     """
