@@ -238,8 +238,6 @@ class NamedRows(NamedTuple):
 
     def find_place(self, row: int) -> int:
         """The atom that a row of the file is."""
-        from wolfhound.solve.arguments import to_places  # noqa: PLC0415 - not needed for --help
-
         return int(to_places(self.table, [row], "--target")[0])
 
     def name_rows(self, result: Any) -> Any:
