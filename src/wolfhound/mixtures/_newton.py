@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import nnls
 
-from wolfhound.compiled import corral
 from wolfhound.compiled.jit import fast_kernel
 from wolfhound.core.contracts import Ints, Matrix, Status, Vector
 from wolfhound.core.progress import report_rows
@@ -54,7 +54,7 @@ POOL = 192
 """Components of a model besides the support: the best third, and others evenly spaced."""
 
 FLOOR = 1e-12
-"""Curvature that a model gets everywhere at first, as a share of its trace; one that misleads gets more."""
+"""Least eigenvalue of a model at first, as a share of the largest; one that misleads gets a higher floor."""
 
 RAISED = 100.0
 """Factor on the floor after a step that fails; its root comes off after one that succeeds."""
@@ -341,14 +341,19 @@ class LogModel(NamedTuple):
     x: Vector
     slopes: Vector
     unit: Vector
-    hessian: Matrix
+    values: Vector
+    vectors: Matrix
 
     def minimize(self, floor: float) -> Vector:
         """argmin 1/2 (y-x)'H(y-x) - (g-1)'(y-x) over y >= 0: the sum comes out as about 1 by itself."""
-        ridge, here = floor * float(self.hessian.trace()), self.x / self.unit
-        pull = self.hessian @ here + ridge * here + self.unit * (self.slopes - 1.0)
+        root = np.sqrt(np.maximum(self.values, floor * self.values[-1]))
+        pull = self.vectors.T @ (self.unit * (self.slopes - 1.0))
+        wanted = root * (self.vectors.T @ (self.x / self.unit)) + pull / root
         with one_blas_thread():
-            y = corral.solve(self.hessian, pull, ridge=ridge, total=None) * self.unit
+            try:
+                y = nnls(root[:, None] * self.vectors.T, wanted, maxiter=200 * len(self.x))[0] * self.unit
+            except RuntimeError:  # it cycles on rounding: a step of expectation-maximisation always climbs
+                y = self.x * self.slopes
         found = y[-1] * self.rest if len(y) > len(self.pool) else np.zeros(len(self.rest))
         found[self.pool] = y[: len(self.pool)]
         return found
@@ -369,7 +374,8 @@ def _build(rows: LikelihoodRows, sample: Sample | None, here: Solved, u: Vector,
         hessian = _bend(*some, pool, rest if total > 0.0 else None)
         # H_kk >= g_k^2, and g_k is near 1 for all that matter: smaller units would only amplify rounding.
         unit = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), 1.0))
-    return LogModel(pool, rest, held, slopes, unit, hessian * unit[:, None] * unit)
+        values, vectors = np.linalg.eigh(hessian * unit[:, None] * unit)
+    return LogModel(pool, rest, held, slopes, unit, values, vectors)
 
 
 def _choose_pool(x: Vector, slopes: Vector, size: int) -> Ints:
