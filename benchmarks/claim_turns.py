@@ -8,7 +8,8 @@ Frank-Wolfe at most 1.3 times.
 Protocol: two processes, one with each tree (the old one by ``git worktree`` in a folder of its own), one
 thread each, the same Python and packages; cases of `turn_cases.py`. A case is prepared and run once in both,
 then they take turns, old, new, old, new, ...; CPU seconds, since others may be at work. The ratio is that
-of the medians over the turns.
+of the medians over the turns. Freed memory stays with malloc in both (`KEPT`): by default that hangs on the
+largest array that a process happened to free before, and one that frees none faults its pages in anew.
 
 Threshold: as above, for each case. A clone must have that commit; a tiny run without it compares this tree
 with itself.
@@ -32,6 +33,7 @@ from turn_cases import CASES
 BEFORE = "9db2e80"
 ROOT = Path(__file__).parents[1]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+KEPT = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 TINY = ("Scan, one query of 256", "LshIndex, one query of 256")
 
 
@@ -46,7 +48,7 @@ class Tree:
     """A process that times cases by the package of one tree."""
 
     def __init__(self, root: Path) -> None:
-        env = os.environ | {"PYTHONPATH": str(root / "src")} | dict.fromkeys(THREADS, "1")
+        env = os.environ | {"PYTHONPATH": str(root / "src")} | dict.fromkeys(THREADS, "1") | KEPT
         script = str(Path(__file__).with_name("turn_cases.py"))
         self._process = subprocess.Popen(
             [sys.executable, script], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -96,16 +96,17 @@ def held(k: int, seed: int = 0, *, room: int = 20) -> Held:
 
 
 def descend(one: Held) -> bool:
-    return bool(kernels.advance(*one.state, -1, 0.0, 0.0, 0.0, 0.0, 1, True))
+    return bool(kernels.advance(*one.state, -1, 0.0, 0.0, 0.0, 0.0, 1, 0, True))
 
 
-def absorb(one: Held, cross: Vector, gram: Vector, linear: Vector) -> Ints:
-    """Append a block as a caller would; return the positions kept."""
-    rows, count = cross.copy(), len(linear)
-    forward_rows(one.factor, one.size, rows)
-    terms, kept = np.stack([linear, np.full(count, np.inf), linear]), np.empty(count, np.int64)
-    state = one.factor, one.lines, one.labels, one.sizes, one.numbers
-    kept = kept[: kernels.absorb(*state, rows, gram, terms, np.arange(count), kept)]
+def join(one: Held, cross: Vector, gram: Vector, linear: Vector) -> Ints:
+    """Free a block as a caller would; return the positions kept."""
+    rows, first, kept = cross.copy(), one.size, np.empty(0, np.int64)
+    forward_rows(one.factor, first, rows)
+    for i in range(len(linear)):
+        one.lines[ROW, :first], one.lines[ROW, first : one.size] = rows[i], gram[i, kept]
+        if kernels.advance(*one.state, i, gram[i, i], linear[i], 0.0, np.inf, 1, first, False):
+            kept = np.append(kept, i)
     one.gram = np.block([[one.gram, cross[kept].T], [cross[kept], gram[np.ix_(kept, kept)]]])
     one.linear = np.concatenate([one.linear, linear[kept]])
     return kept
@@ -149,22 +150,22 @@ def test_forward_rows_of_an_empty_factor_does_nothing() -> None:
 
 @pytest.mark.parametrize("k", [0, 1, 5, 70])
 @pytest.mark.parametrize("count", [1, 2, 9])
-def test_absorb_extends_the_factor(k: int, count: int) -> None:
+def test_a_block_extends_the_factor(k: int, count: int) -> None:
     rng = np.random.default_rng(2)
     whole, linear = random_gram(k + count, rng), rng.standard_normal(k + count)
     one = hold(whole[:k, :k], linear[:k])
-    kept = absorb(one, whole[k:, :k], whole[k:, k:], linear[k:])
+    kept = join(one, whole[k:, :k], whole[k:, k:], linear[k:])
     np.testing.assert_array_equal(kept, np.arange(count))
     one.check()
 
 
-def test_absorb_skips_what_depends_on_the_factor_or_on_the_block() -> None:
+def test_a_block_goes_without_what_depends_on_the_factor_or_on_the_block() -> None:
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((4, 9))
     block = np.stack([rows[0] + rows[1], rng.standard_normal(9), rows[2], rng.standard_normal(9)])
     block = np.concatenate([block, block[1:2] - 2.0 * block[3:], np.zeros((1, 9))])
     one = hold(rows @ rows.T, rng.standard_normal(4))
-    kept = absorb(one, block @ rows.T, block @ block.T, rng.standard_normal(6))
+    kept = join(one, block @ rows.T, block @ block.T, rng.standard_normal(6))
     np.testing.assert_array_equal(kept, [1, 3])
     one.check()
 
@@ -185,7 +186,7 @@ def test_an_atom_at_its_cap_pulls_until_it_is_free_again(k: int, alpha: float) -
         assert one.gone[:, 0].tolist() == [at, 1]
         assert one.numbers[TOTAL] == pytest.approx(0.75)
         one.lines[ROW, :k] = gram[at, rest]
-        assert kernels.advance(*one.state, at, gram[at, at], linear[at], 1.0, 0.25, -1, False) == 1
+        assert kernels.advance(*one.state, at, gram[at, at], linear[at], 1.0, 0.25, -1, 0, False) == 1
         order = np.append(rest, at)
         one.gram, one.linear = gram[np.ix_(order, order)] + alpha, linear[order]
         one.check()
@@ -209,7 +210,7 @@ def test_a_long_history_leaves_no_trace(seed: int) -> None:
     points = np.hstack([np.linalg.cholesky(one.gram), np.zeros((3, 60))])
     for _ in range(60):
         new = rng.standard_normal((int(rng.integers(1, 6)), points.shape[1]))
-        absorb(one, new @ points.T, new @ new.T, rng.standard_normal(len(new)))
+        join(one, new @ points.T, new @ new.T, rng.standard_normal(len(new)))
         points = np.concatenate([points, new])
         for _ in range(max(min(int(rng.integers(6)), one.size - 1), one.size - 40)):
             at = int(rng.integers(one.size))

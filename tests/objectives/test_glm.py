@@ -59,7 +59,7 @@ def test_huber_is_that_of_scipy(delta: float) -> None:
 
 def test_huber_tail_has_a_small_curvature() -> None:
     f = Huber([[1.0], [1.0]], [0.5, 10.0], delta=2.0)
-    np.testing.assert_allclose(f.curvature(f.at(np.zeros(1))), [0.5, 0.01 * 0.2 / 2])
+    np.testing.assert_allclose(f.curvature(f.at(np.zeros(1))), [0.5, 0.1 * 0.2 / 2])
 
 
 @pytest.mark.parametrize("objective", [Logistic(DESIGN, LABELS), Huber(DESIGN, NOISE)])

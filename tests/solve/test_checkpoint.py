@@ -77,7 +77,7 @@ def loss(weights: Any, ids: Any, rows: Any = ROWS) -> float:
 # ---------------------------------------------------------------- going on
 
 METHODS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "fully corrective": lambda oracle: {"rtol": 1e-3, "method": SLOW},
+    "fully corrective": lambda oracle: {"rtol": 1e-4, "method": SLOW},
     "frank-wolfe": lambda oracle: {"rtol": 0.01, "method": wh.FrankWolfe()},
     "open loop": lambda oracle: {"rtol": 0.03, "method": wh.FrankWolfe(wh.Vanilla(), wh.OpenLoop(2.0))},
     "away": lambda oracle: {"rtol": 0.01, "method": wh.FrankWolfe(wh.Away(), wh.Adaptive())},

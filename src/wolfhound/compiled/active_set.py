@@ -67,7 +67,7 @@ ALPHA, TOTAL, RIDGE, MU, FLOOR = range(5)
 # ---------------------------------------------------------------- the factor
 
 
-@lean_fast_kernel
+@inlined
 def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -> float:
     """Solve L x = b in place, given the solution up to place `first`, four rows of L at a time; |x|^2."""
     i, size = first, 0.0
@@ -119,7 +119,7 @@ def backward(factor: Vector, inverse: Vector, k: int, x: Vector) -> None:
         i -= 1
 
 
-@lean_fast_kernel
+@inlined
 def append(
     factor: Vector, lines: Vector, sizes: Ints, numbers: Vector, pivot: float, linear: float, released: float
 ) -> None:
@@ -241,55 +241,6 @@ def forward_panel(factor: Vector, first: int, last: int, rows: Vector, panel: Ve
             rows[r, first + i] = z[r]
 
 
-@lean_kernel
-def absorb(
-    factor: Vector,
-    lines: Vector,
-    labels: Ints,
-    sizes: Ints,
-    numbers: Vector,
-    rows: Vector,
-    gram: Vector,
-    terms: Vector,
-    names: Ints,
-    kept: Ints,
-) -> int:
-    """Free the atoms of a block with weight 0, but for those that depend on the ones before; how many.
-
-    Parameters
-    ----------
-    rows : (B, k)
-        L^-1 of their Gram entries with the free atoms, alpha added.
-    gram : (B, B)
-        Gram entries among themselves.
-    terms : (3, B)
-        Their entries of b, cap and c.
-    names, kept : (B,)
-        Their labels; set to the places in the block of those that joined.
-    """
-    first, count = sizes[FREE], 0
-    row = lines[ROW]
-    for i in range(len(names)):
-        k = sizes[FREE]
-        for j in range(first):
-            row[j] = rows[i, j]
-        for a in range(count):
-            row[first + a] = gram[i, kept[a]] + numbers[ALPHA]
-        whole = gram[i, i] + numbers[RIDGE] + numbers[ALPHA]
-        pivot = whole - forward(factor, lines[INVERSE], first, k, row)
-        if k < len(labels) and pivot > DEPENDENT * whole:
-            lines[WEIGHT, k], lines[CAP, k], lines[LINEAR, k], labels[k] = (
-                0.0,
-                terms[1, i],
-                terms[2, i],
-                names[i],
-            )
-            append(factor, lines, sizes, numbers, max(pivot, LEAST * whole), terms[0, i], 0.0)
-            kept[count] = i
-            count += 1
-    return count
-
-
 # ---------------------------------------------------------------- moves
 
 
@@ -307,13 +258,15 @@ def advance(
     gain: float,
     bound: float,
     sign: int,
+    solved: int,
     onward: bool,
 ) -> int:
     """Free one atom, by exchange if it depends on the free ones; then descend, if `onward` or label -1.
 
-    lines[ROW] holds its Gram entries with the free atoms. `square` is G_jj, `linear` its c less the
+    lines[ROW] holds its Gram entries with the free atoms, up to place `solved` as they will be in the
+    factor. `square` is G_jj, `linear` its c less the
     pull of the other atoms at their cap, `gain` by how much its price is on the wrong side of mu
-    (inf: it is exchanged in any case), `bound` its cap, `sign` -1 if it comes from there.
+    (inf: it is exchanged in any case; 0: it never is), `bound` its cap, `sign` -1 if it comes from there.
 
     A descent goes to the minimum over the bounds of the free atoms. Atoms that reach a bound leave. It
     sets the price of those that stay. (One kernel for both moves: each that calls others is compiled anew
@@ -330,9 +283,9 @@ def advance(
     k = sizes[FREE]
     if label >= 0:
         row, whole = lines[ROW], square + numbers[RIDGE] + alpha
-        for i in range(k):
+        for i in range(solved, k):
             row[i] += alpha
-        pivot, weight = whole - forward(factor, lines[INVERSE], 0, k, row), 0.0
+        pivot, weight = whole - forward(factor, lines[INVERSE], solved, k, row), 0.0
         if k == len(labels) or gain == np.inf or not pivot > DEPENDENT * whole:
             for i in range(k):
                 y[i] = sign * row[i]
@@ -617,7 +570,7 @@ def walk(
                 row[i] = line[labels[i]]
             marks[STATE, b], diagonal, term = IS_FREE, line[b], linear[b]
         joined = sizes[STEPS]
-        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, onward)
+        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, 0, onward)
         if b >= 0 and sizes[STEPS] == joined:  # it gains nothing
             gone[0, 0], sizes[GONE] = b, 1
         for i in range(sizes[GONE]):  # who left, and whose row of prices is spare

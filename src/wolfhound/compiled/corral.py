@@ -162,17 +162,21 @@ class Corral:
             Positions in the block of the atoms that were added.
         """
         self.keep_room(len(labels))
-        k, kept = self.size, np.empty(len(labels), np.int64)
-        rows = cross[:, :k] + self.alpha
+        k = first = self.size
+        rows, pulled = cross[:, :k] + self.alpha, self._find_pull(cross, linear)
         forward_rows(self._factor, k, rows)
-        terms = np.empty((3, len(labels)))
-        terms[0], terms[2] = self._find_pull(cross, linear), linear
-        terms[1] = self.cap[labels] if isinstance(self.cap, np.ndarray) else self.cap
-        state = self._factor, self._lines, self._labels, self._sizes, self._numbers
-        count = kernels.absorb(
-            *state, rows, np.ascontiguousarray(gram), terms, np.ascontiguousarray(labels), kept
-        )
-        return kept[:count]
+        entries, row, joined = np.concatenate([rows, gram], axis=1), self._lines[ROW], []
+        terms = np.stack([gram.diagonal(), pulled, self.caps(labels)], axis=1).tolist()
+        for i, (label, (square, term, cap)) in enumerate(zip(labels.tolist(), terms, strict=True)):
+            row[:k] = entries[i, :k]
+            if self._advance(label, square, term, 0.0, cap, 1, first, False):
+                joined.append(i)
+                k += 1
+            else:
+                entries = np.delete(entries, k, axis=1)
+        kept = np.array(joined, np.int64)
+        self._lines[LINEAR, first:k] = linear[kept]
+        return kept
 
     def keep_room(self, new: int) -> None:
         """With a ridge any number of atoms may be free: double the room where it is short."""
@@ -222,13 +226,17 @@ class Corral:
         self, label: int, cross: Vector, square: float, linear: float, gain: float, bound: float, sign: int
     ) -> int:
         self.keep_room(1)
-        state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
         pulled = float(self._find_pull(cross[None], np.array([linear]))[0])
         self._lines[ROW, : self.size] = cross[: self.size]
-        how = kernels.advance(*state, label, square, pulled, gain, bound, sign, False)
+        how = self._advance(label, square, pulled, gain, bound, sign, 0, False)
         if how == 1:
             self._lines[LINEAR, self.size - 1] = linear
         return how
+
+    def _advance(self, *move: float) -> int:
+        """Let the kernel make a move."""
+        state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
+        return kernels.advance(*state, *move)  # type: ignore[arg-type]
 
     def _here(self) -> float:
         """Mean price of the free atoms, from the factor; 0 without a sum, where that is what it should be."""
@@ -263,7 +271,7 @@ class Corral:
             kept = self.append(block, *model.gram(block, self.labels))
             self._lines[WEIGHT, self.size - len(kept) : self.size] = weights[first + kept]
             model.swap(block[kept], block[:0])
-            for at in np.setdiff1d(np.arange(len(block)), kept):
+            for at in np.delete(np.arange(len(block)), kept):
                 self._hand_on(block[at : at + 1], float(weights[first + at]), model)
         if self.total is not None and self.size:
             free = self._lines[WEIGHT, : self.size]
@@ -300,8 +308,7 @@ class Corral:
         gone, moved
             Labels of the atoms that lost all weight, and whether any weight moved.
         """
-        state = self._factor, self._lines, self._labels, self._gone, self._sizes, self._numbers
-        moved = bool(kernels.advance(*state, -1, 0.0, 0.0, 0.0, 0.0, 1, True))
+        moved = bool(self._advance(-1, 0.0, 0.0, 0.0, 0.0, 1, 0, True))
         return self._note_gone(), moved
 
     def relinearize(self, linear: Vector) -> None:
@@ -353,7 +360,7 @@ def corrections(corral: Corral, model: Model) -> Iterator[int]:
         idle = 0 if value < best - 4.0 * UNIT * abs(best) or best == np.inf else idle + 1
         best = min(best, value)
         corral.keep_room(BLOCK)
-        block = 1 if single or idle else min(BLOCK, max(1, corral.size // 4))
+        block = 1 if single or idle else min(BLOCK, max(4, corral.size // 2))
         new = candidates[: min(block, corral.room)]
         if len(new) == 0 or idle > PATIENCE:
             return

@@ -218,7 +218,7 @@ LARGEST = 1e150
 
 def require_moderate(value: Matrix | float, name: str) -> None:
     """Raise if a number is so large that squares overflow."""
-    size = float(np.abs(value).max(initial=0.0))
+    size = max(float(np.max(value, initial=0.0)), -float(np.min(value, initial=0.0)))
     require(size <= LARGEST, name, f"at most {LARGEST:g} in size; scale the problem", f"{size:g}")
 
 

@@ -241,7 +241,7 @@ class AtomPool:
             room = end + end // 2
             self._ids, self._rows = enlarge(self.ids, room), enlarge(self.rows, room)
         self._ids[self.size : end] = ids[fresh]
-        self._rows[self.size : end] = rows[slots[fresh]]
+        np.take(rows, slots[fresh], axis=0, out=self._rows[self.size : end], mode="clip")
         require_moderate(self._rows[self.size : end], "atoms")
         self.size = end
         return len(fresh)

@@ -491,7 +491,8 @@ class QuadraticInner:
         slots = self._free[len(self._free) - len(joined) :][::-1]
         del self._free[len(self._free) - len(joined) :]
         self._used = max(self._used, 1 + max(slots, default=-1))
-        self._lifted[slots] = self._fresh[np.isin(self._new, joined)]
+        some = len(joined) < len(self._new)
+        self._lifted[slots] = self._fresh[np.isin(self._new, joined)] if some else self._fresh
         self._slot[joined] = slots
         self._free.extend(self._slot[left].tolist())
         self._slot[left] = -1

@@ -210,10 +210,12 @@ def _check(matrix: NDArray[Any] | FileRows, *, log: bool) -> Vector:
 
     def look(here: slice) -> Vector:
         rows = matrix[here]  # a file is read once
-        low, tops = rows.min(axis=1), np.asarray(rows.max(axis=1), np.float64)
-        bad = np.flatnonzero(~((low >= least) & (least < tops) & (tops < math.inf)))[:1]
-        got = [f"{low[i]:g} .. {tops[i]:g} in row {here.start + i}" for i in bad]
-        require(not got, "likelihoods", rule, *got or [""])
+        tops = np.asarray(rows.max(axis=1), np.float64)
+        if rows.min() >= least and least < tops.min() and tops.max() < math.inf:
+            return tops
+        low = rows.min(axis=1)
+        i = np.flatnonzero(~((low >= least) & (least < tops) & (tops < math.inf)))[0]
+        require(False, "likelihoods", rule, f"{low[i]:g} .. {tops[i]:g} in row {here.start + i}")
         return tops
 
     return np.concatenate(list(map_ordered(look, _blocks(matrix), blas=False)))

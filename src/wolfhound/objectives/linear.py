@@ -22,6 +22,8 @@ from wolfhound.objectives.plain import PlainObjective
 
 _EXACT_SIDE = 1024
 _STALE = 4.0
+_CACHED = 1 << 14
+"""Losses that are made at a time: their arrays stay in a cache, and with malloc."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -108,8 +110,11 @@ class LinearObjective(PlainObjective, abc.ABC):
         """f at each row."""
         rows = as_floats(rows, "rows")
         self._check(float(np.abs(rows).max(initial=0.0)))
-        images = rows @ self.design.T
-        return np.asarray(self._scale * self._losses(images).sum(axis=1))
+        images, values = rows @ self.design.T, np.empty(len(rows))
+        step = max(1, _CACHED // len(self.design))
+        for start in range(0, len(rows), step):
+            values[start : start + step] = self._losses(images[start : start + step]).sum(axis=1)
+        return self._scale * values
 
     def line(self, start: Point, direction: Vector) -> _ImageLine:
         """f along a line; one product with A, then O(m) per value and slope."""
@@ -405,7 +410,7 @@ class LeastSquares(LinearObjective):
 # ---------------------------------------------------------------- mean losses
 
 _LEAST_CURVATURE = 1e-6
-_TAIL_CURVATURE = 0.01
+_TAIL_CURVATURE = 0.1
 _SHARP = 2.0**-25
 """Width of a loss, beside its residuals, whose slopes have as many right digits as its value."""
 _WIDEST = 2.0**512
@@ -528,7 +533,7 @@ class Huber(_MeanLoss):
         self._set(response=found, delta=width, _share=1.0, _reach=length(found))
 
     def curvature(self, point: Point) -> Vector:
-        """1/m where the loss is quadratic, else 0.01 delta / (m |r|) instead of 0."""
+        """1/m where the loss is quadratic, else 0.1 delta / (m |r|) instead of 0."""
         blunt = self._blunt(point.x)
         size = np.abs(self._image_of(point)[:-1] - self.response)
         tail = _TAIL_CURVATURE * (blunt.delta / np.maximum(size, blunt.delta))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from wolfhound.compiled.jit import lean_fast_kernel, lean_kernel
+from wolfhound.compiled.jit import inlined, lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Matrix, Singles, Vector
 
 _CHUNK = 128
@@ -103,7 +103,7 @@ BareLists: TypeAlias = tuple[Matrix, Ids, Ints, Matrix]
 """The fields of `Lists`: numba looks up the class of a named tuple at every call, half a microsecond each."""
 
 
-@lean_kernel
+@inlined
 def add(lists: Lists, i: int, key: Any, atom: int) -> None:
     """Add an entry that is above the floor to the list of query i, which is cut when it is full."""
     at = lists.fill[i]
@@ -113,7 +113,7 @@ def add(lists: Lists, i: int, key: Any, atom: int) -> None:
         cut(lists, i)
 
 
-@lean_kernel
+@inlined
 def cut(lists: Lists, i: int) -> None:
     """Keep the best of query i, and raise its floor if these are as many as are wanted."""
     size = lists.keys.shape[1] // 2
