@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Objective, Matrix, Matrix]] = {
     "custom": (Custom(half_square, convex=True, smoothness=1.0, floor=0.0), POINTS, ROWS),
 }
 LIFTED = tuple(name for name in CASES if name != "custom")
-SLACK = {"huber": 0.01 * float(np.linalg.norm(TALL, 2)) ** 2 / 40}
+SLACK = {"huber": 0.1 * float(np.linalg.norm(TALL, 2)) ** 2 / 40}
 
 
 def exact_distance(target: Vector) -> Exact:

@@ -23,7 +23,7 @@ the move goes to the first bound, whose atom leaves, or to the minimum if that c
 
 Two kinds of callers share these kernels. `corral.Corral` serves those whose prices come from outside:
 a pool of atoms, a Newton model. `walk` is a compiled loop over Gram rows, one target after the other, with
-prices in the type of the rows that it is given, then in float64; it knows no caps. `advance`, `drop` and
+prices in the type of the rows that it is given, then in float64; it knows no caps. `advance` and
 `walk` are longer than other functions: what a kernel calls is compiled again with it, level by level.
 """
 
@@ -69,32 +69,16 @@ ALPHA, TOTAL, RIDGE, MU, FLOOR = range(5)
 
 @inlined
 def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -> float:
-    """Solve L x = b in place, given the solution up to place `first`, four rows of L at a time; |x|^2."""
-    i, size = first, 0.0
+    """Solve L x = b in place, given the solution up to place `first`; |x|^2."""
+    size = 0.0
     for j in range(first):
         size += x[j] * x[j]
-    while i + 4 <= last:
-        r0, r1, r2, r3 = factor[i], factor[i + 1], factor[i + 2], factor[i + 3]
-        a, b, c, e = x[i], x[i + 1], x[i + 2], x[i + 3]
+    for i in range(first, last):
+        row, s = factor[i], x[i]
         for j in range(i):
-            a -= r0[j] * x[j]
-            b -= r1[j] * x[j]
-            c -= r2[j] * x[j]
-            e -= r3[j] * x[j]
-        a *= inverse[i]
-        b = (b - r1[i] * a) * inverse[i + 1]
-        c = (c - r2[i] * a - r2[i + 1] * b) * inverse[i + 2]
-        e = (e - r3[i] * a - r3[i + 1] * b - r3[i + 2] * c) * inverse[i + 3]
-        x[i], x[i + 1], x[i + 2], x[i + 3] = a, b, c, e
-        size += (a * a + b * b) + (c * c + e * e)
-        i += 4
-    while i < last:
-        s = x[i]
-        for j in range(i):
-            s -= factor[i, j] * x[j]
+            s -= row[j] * x[j]
         x[i] = s * inverse[i]
         size += x[i] * x[i]
-        i += 1
     return size
 
 
@@ -170,43 +154,19 @@ def drop(
         numbers[TOTAL] -= cap
     gone[0, sizes[GONE]], gone[1, sizes[GONE]] = labels[at], 1 if capped else 0
     sizes[GONE] += 1
-    t = at
-    while t < k - 1:
-        m = 4 if k - 1 - t > 4 else k - 1 - t
-        for a in range(m):
-            for i in range(at):
-                factor[t + a, i] = factor[t + a + 1, i]
-        done = at
-        if m == 4:  # four rows at a time, up to where they differ: independent chains
-            r0, r1, r2, r3, r4 = factor[t], factor[t + 1], factor[t + 2], factor[t + 3], factor[t + 4]
-            x0, x1 = r1[at], r2[at]
-            x2, x3 = r3[at], r4[at]
-            for i in range(at, t):
-                c, s = cosines[i], sines[i]
-                y0, y1 = r1[i + 1], r2[i + 1]
-                y2, y3 = r3[i + 1], r4[i + 1]
-                r0[i] = c * x0 + s * y0
-                r1[i] = c * x1 + s * y1
-                r2[i] = c * x2 + s * y2
-                r3[i] = c * x3 + s * y3
-                x0, x1 = c * y0 - s * x0, c * y1 - s * x1
-                x2, x3 = c * y2 - s * x2, c * y3 - s * x3
-            r1[t], r2[t] = x0, x1
-            r3[t], r4[t] = x2, x3
-            done = t
-        for a in range(m):
-            p = t + a
-            old, new = factor[p + 1], factor[p]
-            x = old[done]
-            for i in range(done, p):
-                y = old[i + 1]
-                new[i] = cosines[i] * x + sines[i] * y
-                x = cosines[i] * y - sines[i] * x
-            y = old[p + 1]
-            new[p] = np.sqrt(x * x + y * y)
-            inverse = 1.0 / new[p]
-            cosines[p], sines[p], lines[INVERSE, p] = x * inverse, y * inverse, inverse
-        t += m
+    for p in range(at, k - 1):
+        old, new = factor[p + 1], factor[p]
+        for i in range(at):
+            new[i] = old[i]
+        x = old[at]
+        for i in range(at, p):
+            y = old[i + 1]
+            new[i] = cosines[i] * x + sines[i] * y
+            x = cosines[i] * y - sines[i] * x
+        y = old[p + 1]
+        new[p] = np.sqrt(x * x + y * y)
+        inverse = 1.0 / new[p]
+        cosines[p], sines[p], lines[INVERSE, p] = x * inverse, y * inverse, inverse
     for line in range(3):
         turned = lines[line]
         x = turned[at]
@@ -371,8 +331,8 @@ def advance(
 # ---------------------------------------------------------------- a compiled loop over Gram rows
 
 
-PRICE, SHARE = range(2)
-"""Lines of numbers per atom in the type of the prices: price, and room for weights."""
+PRICE, SHARE, NONE = range(3)
+"""Lines of numbers per atom in the type of the prices: price, room for weights, price where all are zero."""
 
 STATE, SLOT, SPARE = range(3)
 """Lines of places per atom: how it is, which row of the prices it has; a stack of spare rows."""
@@ -396,7 +356,7 @@ class GramState(NamedTuple):
         All products in float64; or a line to work on, and rows whose products are made as atoms join.
     singles : (n or capacity + 1, wide)
         The same products in the type of the prices, of atom j in row ``marks[SLOT, j]``.
-    linear, quick, marks : (wide,), (2, wide), (3, n)
+    linear, quick, marks : (wide,), (3, wide), (3, n)
         c; and per atom what `PRICE` and `STATE` say.
     fine, point : (wide,), (d,)
         Prices in float64, after those of `quick`; empty: none. With rows, sum w a.
@@ -430,7 +390,7 @@ def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int)
     n, wide, c = max(len(rows), len(gram)), gram.shape[1], pad(capacity)
     marks = np.zeros((3, n), np.int64)
     marks[SLOT] = np.arange(n)
-    linear, quick, fine = np.full(wide, SHUT), np.zeros((2, wide), singles.dtype), np.zeros(wide)
+    linear, quick, fine = np.full(wide, SHUT), np.zeros((3, wide), singles.dtype), np.zeros(wide)
     # One block: how loops are run may depend on how far arrays are from each other.
     block = np.zeros((c + 11, c))
     factor, lines = block[:capacity], block[c + 1 : c + 11]
@@ -495,7 +455,7 @@ def lowest(values: NDArray[Any]) -> int:
     return 0
 
 
-@lean_kernel
+@inlined
 def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes: Ints, b: int) -> int:
     """Which line of `gram` has the products of atom b: its own, or the first, made of `rows` where given."""
     if len(rows) == 0:
@@ -557,7 +517,9 @@ def walk(
     marks, factor, lines, labels = state.marks, state.factor, state.lines, state.labels
     gone, sizes, numbers, fine = state.gone, state.sizes, state.numbers, state.fine
     summed, wide = numbers[ALPHA] > 0.0, (sizes[ATOMS] + LANES - 1) // LANES * LANES
-    row, prices, terms = lines[ROW], quick[PRICE, :wide], linear[:wide]
+    row, prices, none, terms = lines[ROW], quick[PRICE, :wide], quick[NONE, :wide], linear[:wide]
+    for j in range(wide):
+        none[j] = -terms[j]
     last, finely, diagonal, term = np.inf, False, 0.0, 0.0
     started, total, b, gain = 0, 0.0, -1, 0.0
     while True:
@@ -596,7 +558,7 @@ def walk(
             bend += lines[WEIGHT, i] * linear[labels[i]]
         if not finely:
             for j in range(len(prices)):
-                prices[j] = -terms[j]
+                prices[j] = none[j]
             for i in range(k):  # nobody is gone here: places of the rows
                 quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], marks[SLOT, labels[i]]
             add_rows(prices, singles, gone[0, :k], quick[SHARE, :k])

@@ -261,7 +261,7 @@ class FoundMixtures(NamedTuple):
     least: Vector
 
 
-@lean_kernel
+@inlined
 def write_point(
     x: Vector, rho: float, k: int, target: Vector, norm: float, shift: float, out: Points, t: int
 ) -> None:
