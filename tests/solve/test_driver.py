@@ -102,6 +102,8 @@ def interrupted(error: BaseException) -> Iterator[State]:
         (falling(slack=0.125), {"stake": 0.9e4}, Status.STALLED, 5),
         ([state(0, 1.0, slack=0.1), state(1, 9.0, slack=9.0)], {}, Status.STALLED, 2),
         ([state(0, 1.0, slack=0.2), state(1, 9.0, slack=0.1)], {}, Status.ROUNDING, 2),
+        ([state(0, 1.0, slack=math.inf), state(1, 9.0, slack=0.2)], {}, Status.ROUNDING, 2),
+        ([state(0, 1.0, slack=math.inf), state(1, 9.0, slack=0.1)], {}, Status.STALLED, 2),
         ([state(0, 1.0), state(1, 1.0, end=Status.FINISHED)], {}, Status.FINISHED, 2),
         ([state(0, 1.0), state(1, 1.0, end=Status.NOT_FOUND), state(2, 0.0)], {}, Status.NOT_FOUND, 2),
         ([state(0, 1.0, end=Status.FINISHED)], {"goal": 1.0}, Status.GAP_REACHED, 1),

@@ -83,13 +83,15 @@ def is_rounding(gap: float, slack: float, stake: float = math.inf) -> bool:
     return gap <= WORN * slack < math.inf and gap <= max(WORTH * stake, _NOTHING)
 
 
-def ends_in_rounding(best: Progress, lower: float, stake: float) -> bool:
-    """Whether a run that no step improves any more, with this best state, ends in `Status.ROUNDING`.
+def ends_in_rounding(best: Progress, last: Progress, stake: float) -> bool:
+    """Whether a run that no step improves any more, with these states, ends in `Status.ROUNDING`.
 
-    A stake of 0 says that all atoms are the same: what is left is rounding.
+    A stake of 0 says that all atoms are the same: what is left is rounding. Where the best state, as a start
+    that rounding does not let fall, has no certificate, the last one's serves: its gap is no smaller.
     """
     stake = max(stake, abs(best.value)) if stake > 0.0 else math.inf
-    return is_rounding(best.value - lower, best.slack, stake)
+    slack = best.slack if math.isfinite(best.slack) else last.slack
+    return is_rounding(best.value - last.lower, slack, stake)
 
 
 # ---------------------------------------------------------------- bounds that are proved

@@ -142,7 +142,7 @@ class RunLog(Generic[P]):
             raise RuntimeError("the method yielded no state")
         if status is None:
             # Rounding at the last point says nothing of a better one before.
-            rounding = ends_in_rounding(self._best, self._last.lower, self._stake)
+            rounding = ends_in_rounding(self._best, self._last, self._stake)
             status = Status.ROUNDING if rounding else Status.STALLED
         # A point is known to be stationary where that was proved, not where f is least.
         best = self._last if status is Status.STATIONARY else self._best

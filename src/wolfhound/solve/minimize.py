@@ -282,7 +282,7 @@ def _try_starts(
             held = min(proved, best.value)
             last = replace(state, lower=held) if held > state.lower else state
             yield last
-        if best is None or last is None or ends_in_rounding(best, last.lower, stake):
+        if best is None or last is None or ends_in_rounding(best, last, stake):
             return
 
 
