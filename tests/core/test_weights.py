@@ -198,3 +198,16 @@ def test_what_is_paid() -> None:
     paid = pay(WeightSet(price=2.0, ridge=4.0), np.array([1.0, 0.5]))
     assert paid.value == 3.0 + 2.5
     assert 0.0 < paid.error < 1e-13
+
+
+def test_a_price_that_floats_cannot_hold_is_no_bound() -> None:
+    """-below^2 / (2 ridge) overflows: that is -inf, of which inf had been made."""
+    known = KnownPrices(active=np.array([-1e150]), caps=np.array([np.inf]), others=np.inf, count=0)
+    assert least_price(WeightSet(total=np.inf, ridge=1e-200), known).value == -np.inf
+
+
+@pytest.mark.parametrize("cap", [0.25, 3.0, np.inf])
+def test_a_ridge_weighs_to_its_minimum_or_to_the_cap(cap: float) -> None:
+    known = KnownPrices(active=np.array([-2.0]), caps=np.array([cap]), others=np.inf, count=0)
+    lowest = min(-2.0 * v + 0.5 * v * v for v in np.linspace(0.0, min(cap, 4.0), 100_001))
+    assert least_price(WeightSet(total=np.inf, ridge=1.0), known).value == pytest.approx(lowest, abs=1e-9)

@@ -419,7 +419,8 @@ class Dense:
         held, weights, k = corral.labels, corral.weights, corral.size
         prices = weights @ self._gram[held] - self._linear
         prices[held] += corral.ridge * weights
-        value = 0.5 * float(weights @ (prices[held] - self._linear[held]))
+        with np.errstate(over="ignore", invalid="ignore"):  # nothing but progress is told by it
+            value = 0.5 * float(weights @ (prices[held] - self._linear[held]))
         here, capped = 0.0, held[k:]
         if corral.total is not None:
             free = weights[:k].sum()

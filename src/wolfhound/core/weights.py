@@ -269,8 +269,9 @@ def _gain(over: WeightSet, p: Vector, caps: Vector) -> Vector:
     """m(p), the least p v + ridge/2 v^2 over 0 <= v <= cap; its rounding is a few units of itself."""
     below = np.minimum(p, 0.0)
     if over.ridge > 0.0:
-        v = np.minimum(-below / over.ridge, caps)
-        return np.asarray(v * (below + 0.5 * over.ridge * v))
+        with np.errstate(over="ignore", invalid="ignore"):  # what floats cannot hold is -inf: still a bound
+            v = -below / over.ridge
+            return np.where(v <= caps, 0.5 * below * v, caps * (below + 0.5 * over.ridge * caps))
     return np.multiply(below, caps, out=np.zeros(len(below)), where=below < 0.0)
 
 
@@ -296,7 +297,8 @@ def _sum_at(over: WeightSet, prices: Vector, caps: Vector, mu: float) -> float:
     """Sum of the weights that are least for their price at mu."""
     below = np.maximum(mu - prices, 0.0)
     if over.ridge > 0.0:
-        return float(np.minimum(below / over.ridge, caps).sum())
+        with np.errstate(over="ignore"):
+            return float(np.minimum(below / over.ridge, caps).sum())
     return float(caps[below > 0.0].sum())
 
 

@@ -15,6 +15,7 @@ from wolfhound.compiled.corral import BLOCK, Dense, correct
 from wolfhound.core.contracts import Ints, Objective, Point, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import UNIT
+from wolfhound.core.validate import LARGEST
 from wolfhound.core.weights import KnownPrices, caps_of, least_price
 from wolfhound.methods.atom_sets import AtomPool, PaidLine, PoolWeights, best_of
 from wolfhound.methods.newton import GAIN, SOLVED, Curved, Secant, Space, step_length
@@ -103,8 +104,11 @@ class SetNewton:
         curved.move(point)
         rows = self._pool.rows[places].astype(np.float64)
         lifted, k = curved.lift(rows), len(self.positions)
-        bent = curved.bend(lifted) @ lifted.T
-        gram = 0.5 * (bent + bent.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            bent = curved.bend(lifted) @ lifted.T
+            gram = 0.5 * (bent + bent.T)
+        if not np.isfinite(gram).all():
+            return 0  # floats cannot hold the model
         gram[np.diag_indices(len(gram))] += within.ridges(places)
         here = curved.bend(self.weights @ lifted[:k]) - curved.slope(point)
         linear = lifted @ here - within.costs(places)
@@ -121,8 +125,10 @@ class SetNewton:
             after = before  # curvature that underflows has cost the model atoms that hold weight
         # A long step multiplies what rounding has put between the two.
         before = np.where(np.abs(after - before) <= SAME * before, after, before)
-        self._search(places, before, after, rows, gap)
         self.work += len(lifted) ** 2 * lifted.shape[1]
+        if not np.abs(after).max() * max(np.abs(rows).max(), 1.0) <= LARGEST:
+            return 0  # nor can they hold where it leads
+        self._search(places, before, after, rows, gap)
         return joined
 
     def _find_hot(self, scores: Vector) -> tuple[Ints, float]:
