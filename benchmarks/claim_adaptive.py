@@ -15,6 +15,11 @@ runs      Frank-Wolfe with line search to means of parts of the atoms (interior)
           these runs (`others`: as hard, but independent), and for the queries of exact runs
           (`independent`). The budget of a copy is such that one in ten of the last fails, on average
           over queries.
+votes     the same runs inside and at the boundary, on atoms of 8 dimensions, where the copies kappa that a
+          union bound over the lattice asks for can be paid, and of 100, where not: 3, 10 and 30 copies
+          (sqrt(T) is 10), answers by the best of all, by the best of all behind the lattice, and by a
+          noisy vote (the atom that most copies name, counts with Laplace noise of one vote), which hides
+          the hashes of each
 
 Protocol: atoms are nested subsets of glove100 and Gaussian; intervals of 95 %: exact binomial ones
 for planted queries, from the spread between runs for runs. `again` is the share of failures
@@ -23,24 +28,27 @@ right after a failure.
 Thresholds, planted: as many failures as seen, or more, have a probability of at least 0.01 if
 copies fail with 0.1^kappa; on a Gaussian sphere, c = 1, also as few, or fewer, if they fail with
 (0.1 / 3)^kappa. (Elsewhere other atoms will do as well, or the atom is easier to find than the
-longest at tau, for which the promise must hold.) Runs are reported.
+longest at tau, for which the promise must hold.) Runs and votes are reported.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import courses
 import data
 import numpy as np
+from copies import Copies
 from reference import Matrix, Vector
 from rig import Claim, held_threads
 from scipy import stats
-from walks import Walk
+from walks import BOUNDARY, INTERIOR, Walk
 
 import wolfhound
 from wolfhound.core.contracts import Oracle
@@ -57,6 +65,8 @@ TIGHT = "gaussian on a sphere"
 RUNS = 8
 ERROR = 0.1
 """lambda of the lattice, in units of |q| R: finer ones change no answer."""
+VOTED, FINE = (3, 10, 30), 0.005
+"""Copies whose answers are voted on; lambda of their lattice, whose kappa is 26 in 8 dimensions."""
 
 
 def atom_sets(tiny: bool) -> dict[str, Callable[[], Matrix]]:
@@ -78,10 +88,20 @@ def main(argv: Sequence[str] | None = None) -> int:
                 atoms = make()
                 if claim.wants(f"{name} planted"):
                     judge_all(claim, name, atoms[:30_000])
-                for kind in courses.KINDS:
-                    if claim.wants(f"{name} {kind}"):
-                        follow(claim, name, atoms, kind)
+                judge_runs(claim, name, atoms)
+        for name, make in voted_sets(claim.options.tiny).items():
+            judge_votes(claim, name, make)
     return claim.finish()
+
+
+def voted_sets(tiny: bool) -> dict[str, Callable[[], Matrix]]:
+    """Atoms of few dimensions and of many, by name."""
+    if tiny:
+        return {"gaussian x 8": functools.partial(data.gaussian, 1000, 8)}
+    return {
+        "gaussian 3e4 x 8": functools.partial(data.gaussian, 30_000, 8),
+        "glove100 3e4": lambda: np.ascontiguousarray(data.atoms("glove100")[:30_000]),
+    }
 
 
 # ---------------------------------------------------------------- planted queries
@@ -171,24 +191,58 @@ Tables = Callable[[int, int], Oracle]
 """The oracle of (run, step)."""
 
 
-def follow(claim: Claim, name: str, atoms: Matrix, kind: str) -> None:
+Conditions = Callable[[int], Mapping[str, Tables]]
+"""What may be asked, by name, with this budget for a copy."""
+
+
+def judge_runs(claim: Claim, name: str, atoms: Matrix) -> None:
+    """Follow one copy, as many as T steps need, a lattice, and new tables at every step."""
+    kinds = [kind for kind in courses.KINDS if claim.wants(f"{name} {kind}")]
+    steps = steps_of(claim)
+    if kinds:
+        made = Made.build(atoms, steps, theory.copies(steps, DELTA))
+        for kind in kinds:
+            follow(claim, "runs", f"{name} {kind}", atoms, made.conditions)
+
+
+def judge_votes(claim: Claim, name: str, make: Callable[[], Matrix]) -> None:
+    """Follow many copies, by the best of their answers, behind a lattice and by a vote."""
+    kinds = [kind for kind in (INTERIOR, BOUNDARY) if claim.wants(f"votes {name} {kind}")]
+    if kinds:
+        atoms = make()
+        pools = [[build(atoms, 5000 + 100 * run + at) for at in range(max(VOTED))] for run in range(RUNS)]
+        for kind in kinds:
+            follow(claim, "votes", f"{name} {kind}", atoms, functools.partial(votes, pools))
+
+
+def steps_of(claim: Claim) -> int:
+    """T."""
+    return 20 if claim.options.tiny else 100
+
+
+def build(atoms: Matrix, seed: int, copies: int = 1) -> LshIndex:
+    """An index whose budget is chosen later."""
+    return LshIndex.build(atoms, copies=copies, seed=seed)
+
+
+def follow(claim: Claim, table: str, what: str, atoms: Matrix, conditions: Conditions) -> None:
     """Count failures along runs, and for queries that know nothing of the hashes."""
-    steps = 20 if claim.options.tiny else 100
+    steps, kind = steps_of(claim), what.rpartition(" ")[2]
     exact = wolfhound.Int8Scan.build(atoms)
 
     def go(run: int, asked: Callable[[int], Oracle]) -> tuple[Vector, Walk]:
         return courses.lead(courses.begin(atoms, kind, 100 + run), asked, exact, steps=steps)
 
     known = [go(run, lambda step: exact)[1] for run in range(RUNS)]
-    budget, copies = calibrated(atoms, known), theory.copies(steps, DELTA)
-    for label, tables in conditions(atoms, steps, budget, copies).items():
+    budget = calibrated(atoms, known)
+    for label, tables in conditions(budget).items():
         loose = np.array([asked(tables, run, walk) for run, walk in enumerate(known)])
         runs = [go(run, functools.partial(tables, run)) for run in range(RUNS)]
         bound = np.array([ratios for ratios, _ in runs])
         others = np.array([asked(shifted(tables, steps), run, walk) for run, (_, walk) in enumerate(runs)])
         claim.row(
-            table="runs",
-            data=f"{name} {kind}",
+            table=table,
+            data=what,
             tables=label,
             **rates("run", bound < C),
             **rates("others", others < C),
@@ -202,23 +256,63 @@ def follow(claim: Claim, name: str, atoms: Matrix, kind: str) -> None:
         )
 
 
-def conditions(atoms: Matrix, steps: int, budget: int, copies: int) -> Mapping[str, Tables]:
-    """What may be asked, by name."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Indexes of a set, which runs of all kinds share: one of each run, several copies, one of each step."""
 
-    def built(seed: int, many: int = 1) -> LshIndex:
-        return LshIndex.build(atoms, copies=many, budget=budget, seed=seed)
+    copies: int
+    single: Sequence[LshIndex]
+    boosted: Sequence[LshIndex]
+    fresh: Sequence[LshIndex]
 
-    side = theory.lattice_side(ERROR, atoms.shape[1], c=C)
-    single = [built(run) for run in range(RUNS)]
-    boosted = [built(500 + run, copies) for run in range(RUNS)]
-    fresh = [built(1000 + step) for step in range(steps)]
-    coarse = [QuantizedQueries(index, side=side) for index in single]
-    return {
-        "one copy": lambda run, step: single[run],
-        f"{copies} copies": lambda run, step: boosted[run],
-        "one copy, lattice": lambda run, step: coarse[run],
-        "fresh at every step": lambda run, step: fresh[step],
-    }
+    @classmethod
+    def build(cls, atoms: Matrix, steps: int, copies: int) -> Made:
+        """Draw all hashes."""
+        return cls(
+            copies,
+            [build(atoms, run) for run in range(RUNS)],
+            [build(atoms, 500 + run, copies) for run in range(RUNS)],
+            [build(atoms, 1000 + step) for step in range(steps)],
+        )
+
+    def conditions(self, budget: int) -> Mapping[str, Tables]:
+        """What may be asked, by name."""
+        single, boosted, fresh = (
+            [index.with_budget(budget) for index in each] for each in (self.single, self.boosted, self.fresh)
+        )
+        coarse = [on_lattice(index, ERROR) for index in single]
+        return {
+            "one copy": of_run(single),
+            f"{self.copies} copies": of_run(boosted),
+            "one copy, lattice": of_run(coarse),
+            "fresh at every step": lambda run, step: fresh[step],
+        }
+
+
+def of_run(oracles: Sequence[Oracle]) -> Tables:
+    """Each run has its own, the same at every step."""
+    return lambda run, step: oracles[run]
+
+
+def on_lattice(oracle: Oracle, error: float) -> QuantizedQueries:
+    """Ask with the centres of cells."""
+    return QuantizedQueries(oracle, side=theory.lattice_side(error, oracle.atoms.shape[1], c=C))
+
+
+def votes(pools: Sequence[Sequence[LshIndex]], budget: int) -> Mapping[str, Tables]:
+    """Answers of the first copies of each run: the best, the best behind a lattice, by a noisy vote."""
+    d = pools[0][0].atoms.shape[1]
+    kappa = theory.copies(1, DELTA, cells=math.ceil(2.0 / theory.lattice_side(FINE, d, c=C)), dim=d)
+    out: dict[str, Tables] = {}
+    for many in VOTED:
+        some = [[index.with_budget(budget) for index in pool[:many]] for pool in pools]
+        best = [Copies(each) for each in some]
+        coarse = [on_lattice(each, FINE) for each in best]
+        voted = [Copies(each, rng=np.random.default_rng(run)) for run, each in enumerate(some)]
+        out[f"best of {many}"] = of_run(best)
+        out[f"best of {many}, lattice (kappa {kappa})"] = of_run(coarse)
+        out[f"vote of {many}"] = of_run(voted)
+    return out
 
 
 def calibrated(atoms: Matrix, known: Sequence[Walk]) -> int:
@@ -241,9 +335,14 @@ def best_scores(index: Oracle, walk: Walk) -> Vector:
 
 
 def asked(tables: Tables, run: int, walk: Walk) -> Vector:
-    """Gap ratios for queries that came from elsewhere."""
-    answers = [tables(run, at).query(query[None]).scores[0, 0] for at, query in enumerate(walk.queries)]
-    return walk.ratios(np.array(answers))
+    """Gap ratios for queries that came from elsewhere; those of one oracle are asked together."""
+    answers = [
+        oracle.query(walk.queries[[at for at, _ in some]]).scores[:, 0]
+        for oracle, some in itertools.groupby(
+            ((at, tables(run, at)) for at in range(len(walk.queries))), key=lambda pair: pair[1]
+        )
+    ]
+    return walk.ratios(np.concatenate(answers))
 
 
 def shifted(tables: Tables, steps: int) -> Tables:

@@ -28,7 +28,12 @@ ORACLES: dict[str, Callable[[Any], Oracle | None]] = {
     "LshIndex": wolfhound.LshIndex.build,
 }
 EXACT, INDEXES = ("Scan", "Int8Scan"), ("ClusterIndex", "LshIndex")
-RANDOM = {"RandomSubset 200": 200, "RandomSubset 1,000": 1000, "RandomSubset n/20": None}
+RANDOM = {
+    "RandomSubset 100": 100,
+    "RandomSubset 200": 200,
+    "RandomSubset 1,000": 1000,
+    "RandomSubset n/20": None,
+}
 GOAL = 3e-3
 """Of the first root of summed squared gaps."""
 SUCCESSORS = 5
@@ -107,6 +112,7 @@ def _cells(
     """What a run cost."""
     build, seconds = costs[name]
     pays = None if name in EXACT else ways.pays_from(costs[name], [costs[each] for each in EXACT])
+    rivals = [costs[each] for each in RANDOM]
     return {
         "build_s": build,
         "steps": result.steps,
@@ -114,6 +120,7 @@ def _cells(
         "seconds": seconds,
         "total_s": build + seconds,
         "pays_from_runs": pays,
+        "pays_beside_random": None if name not in INDEXES else ways.pays_from(costs[name], rivals),
         "passes": result.passes,
         "scored_per_step": result.scored / max(1, result.steps),
         "score": result.score,

@@ -359,8 +359,9 @@ def commit() -> str:
     here = Path(__file__).parent
     try:
         head = _git(here, "rev-parse", "HEAD")
-        # Results of the claims themselves are no change of the code.
-        changed = _git(here, "status", "--porcelain", "--", "..", ":(exclude)results")
+        # Results and pictures of the claims themselves are no change of the code.
+        others = (":(exclude)results", ":(exclude)../docs/images")
+        changed = _git(here, "status", "--porcelain", "--", "..", *others)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{head} + changes" if changed else head

@@ -6,9 +6,8 @@ Spectra come in families of near-copies, as in real libraries: coherences up to 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
+from fnnls import fnnls
 from reference import Matrix, Vector
 from scipy.optimize import nnls
 
@@ -66,45 +65,12 @@ def unmix_by_nnls(pixels: Vector, library: Vector) -> Vector:
 
 def unmix_by_fnnls(pixels: Vector, library: Vector) -> Vector:
     """Fractions by compiled fast non-negative least squares (Bro & de Jong 1997) with a row of ones."""
-    gram = library @ library.T + LESS_HEAVY**2
-    found = np.zeros((len(pixels), len(library)))
-    _fnnls(gram, pixels @ library.T + LESS_HEAVY**2, found)
+    gram, cross = library @ library.T + LESS_HEAVY**2, pixels @ library.T + LESS_HEAVY**2
+    found = np.zeros(cross.shape)
+    tol = 10.0 * 2.2e-16 * np.abs(gram).sum(axis=0).max() * len(gram)  # as it is published
+    for x, side in zip(found, cross, strict=True):
+        fnnls(gram, side, x, tol)
     return np.asarray(found / found.sum(axis=1, keepdims=True))
-
-
-@numba.njit(cache=True)
-def _fnnls(gram: Vector, cross: Vector, out: Vector) -> None:
-    """One pixel after the other: the spectrum of steepest slope joins until none has one."""
-    n = len(gram)
-    tol = 10.0 * 2.2e-16 * np.abs(gram).sum(axis=0).max() * n
-    for t in range(len(cross)):
-        x, passive = out[t], np.zeros(n, np.bool_)
-        for _ in range(3 * n):
-            slope = np.where(passive, -np.inf, cross[t] - gram @ x)
-            best = slope.argmax()
-            if not slope[best] > tol:
-                break
-            passive[best] = True
-            _fit_passive(gram, cross[t], x, passive)
-
-
-@numba.njit(cache=True)
-def _fit_passive(gram: Vector, cross: Vector, x: Vector, passive: NDArray[np.bool_]) -> None:
-    """Solve for the passive spectra; those that would become negative leave on the way, and again."""
-    while passive.any():
-        held = np.flatnonzero(passive)
-        aim = np.linalg.solve(gram[held][:, held], cross[held])
-        if aim.min() > 0.0:
-            x[held] = aim
-            return
-        reach = 1.0
-        for i in range(len(held)):
-            if aim[i] <= 0.0:
-                reach = min(reach, x[held[i]] / max(x[held[i]] - aim[i], 1e-300))
-        for i in range(len(held)):
-            x[held[i]] += reach * (aim[i] - x[held[i]])
-            if x[held[i]] <= 1e-15:
-                x[held[i]], passive[held[i]] = 0.0, False
 
 
 def unmix_by_gradient(pixels: Vector, library: Vector, *, steps: int) -> Vector:

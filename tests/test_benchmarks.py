@@ -16,6 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
+
+import wolfhound
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CLAIMS = sorted(path.stem for path in FOLDER.glob("claim_*.py"))
@@ -47,10 +50,10 @@ def claim(*argv: str) -> Any:
 
 
 def test_all_claims_are_here() -> None:
-    kinds = (
-        "adaptive append clusters designs exponents growth herding import int8 lsh many mixtures no_stall "
+    kinds = "adaptive append clusters designs exponents growth herding import int8 lsh many missing mixtures "
+    kinds += (
+        "no_stall out_of_core paper_herding paper_tables passes plan policy policy_search policy_tabular "
     )
-    kinds += "out_of_core paper_herding paper_tables passes plan policy policy_search policy_tabular "
     kinds += "promise query_cost ratio ray resume scan signs smooth sound turns weights"
     assert [f"claim_{kind}" for kind in kinds.split()] == CLAIMS
 
@@ -243,6 +246,25 @@ def test_interior_targets_are_the_same_for_nested_atoms_and_inside_all_hulls() -
     assert len({task.problem.loss.target.tobytes() for task in small}) == 3
 
 
+def test_copies_answer_with_their_best_or_by_a_vote() -> None:
+    copies, atoms = module("copies"), np.eye(5)
+    query = np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    few = [wolfhound.RandomSubset(atoms, size=1, seed=seed) for seed in range(4)]
+    best = copies.Copies(few).query(query)
+    assert (int(best.scored[0]), float(best.scores[0, 0])) == (4, 1.0 + best.ids[0, 0])
+    rng = np.random.default_rng(0)
+    assert {copies.vote(np.array([7] * 40 + [3]), rng) for _ in range(20)} == {7}
+    assert {copies.vote(np.array([7, 3, 5]), rng) for _ in range(50)} == {3, 5, 7}
+
+
+def test_fnnls_finds_what_scipy_finds() -> None:
+    rng = np.random.default_rng(0)
+    design, side = rng.standard_normal((20, 8)) + 0.5, rng.standard_normal(20)
+    x = np.empty(8)
+    module("fnnls").fnnls(design.T @ design, design.T @ side, x, 1e-12)
+    np.testing.assert_allclose(x, nnls(design, side)[0], atol=1e-10)
+
+
 def test_word_problems_lead_to_distributions() -> None:
     words = module("data").gaussian(300, 5)
     acmdp = module("policy_runs").word_problem(words, 6, 1.0)
@@ -284,15 +306,21 @@ def test_cells_of_tables_are_rounded() -> None:
     assert tables.draw(["a", "b"], [[1, None]]) == "| a | b |\n| --- | --- |\n| 1 | - |"
 
 
+PROMISED = ("verdict", "sets", "rivals", "shares", "growth", "theorem")
+
+
 def test_the_verdict_is_the_median_over_sets_of_what_was_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, ratios = doc_tables(), (1.0, 3.0, None)
-    row = {"table": "verdict", "kind": "interior", "eps": 1e-3, "way": "Alg. 2"}
+    row = {"table": "verdict", "kind": "interior", "eps": 1e-3, "way": "Alg. 2, random 1,000"}
     keys = ("iterations_over_exact", "atoms_over_exact", "seconds_over_exact")
     rows = [row | dict.fromkeys(keys, ratio) for ratio in ratios]
     monkeypatch.setattr(tables, "read_rows", lambda claim, **cells: rows * (cells.get("kind") == "interior"))
-    assert tables.verdict().splitlines()[-1] == "| interior | 0.001 | Alg. 2 | 3 | 3 | 3 |"
+    head, _, line = tables.verdict().splitlines()[-3:]
+    cells = dict(zip(head.split(" | "), line.split(" | "), strict=True))
+    assert (cells["| targets"], cells["eps"], cells["random 1,000"]) == ("| interior", "0.001", "3, 3, 3")
+    assert cells["index alone"] == "-, -, -"
     monkeypatch.setattr(tables, "read_rows", lambda claim, **cells: [])
-    assert tables.verdict() == tables.sets() == tables.growth() == tables.theorem() == tables.MISSING
+    assert {tables.TABLES[f"promise-{name}"]() for name in PROMISED} == {tables.MISSING}
 
 
 def test_what_never_pays_says_so() -> None:

@@ -18,6 +18,11 @@ def read_rows(claim: str, **cells: str) -> list[Row]:
     return [row for row in rows if all(row.get(key) == value for key, value in cells.items())]
 
 
+def not_measured(claim: str) -> str:
+    """What stands where a claim has no rows yet."""
+    return f"*`benchmarks/{claim}.py` has not measured this yet.*"
+
+
 def read_check(claim: str, part: str) -> float:
     """The number of the check whose name contains this."""
     found = [check["measured"] for check in _read(claim)["checks"] if part in check["name"]]

@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from job_tables import JOBS
 from paper_tables import PAPER
-from table_cells import ROOT, Row, draw, read_rows, show
+from table_cells import ROOT, Row, draw, not_measured, read_rows, show
 
 REGION = re.compile(r"(<!-- table: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PROMISE, POLICY = "claim_promise", "claim_policy_tabular"
-EXACT = ("Scan", "Int8Scan")
+EXACT, INDEXES = ("Scan", "Int8Scan"), ("ClusterIndex", "LshIndex")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,10 +53,16 @@ def pays(row: Row, key: str, way: str) -> str | float | None:
     return None if exact else ("never" if row[key] is None else round(row[key]))
 
 
+def beside_random(row: Row) -> str | float | None:
+    """From how many runs on an index beats all random samples; - for other ways, or if not measured."""
+    index = row["oracle"] in INDEXES and "pays_beside_random" in row
+    return pays(row, "pays_beside_random", row["oracle"]) if index else None
+
+
 # ---------------------------------------------------------------- tables
 
 
-MISSING = "*`benchmarks/claim_promise.py` has not been measured since it was written anew.*"
+MISSING = not_measured(PROMISE)
 ATOMS = "atoms / exact"
 
 
@@ -68,23 +74,38 @@ def _draw_rows(table: str, columns: Mapping[str, str]) -> str:
     )
 
 
+WAYS = {
+    "index, memory and sample": "Alg. 2, LshIndex, memory and sample",
+    "memory and sample": "Alg. 2, memory and sample",
+    "index alone": "Alg. 2, LshIndex alone",
+    "random 1,000": "Alg. 2, random 1,000",
+    "`minimize`": "minimize, its default",
+}
+"""Columns of the verdict; exact passes are what all are measured in."""
+
+
 def verdict() -> str:
     """Medians over all sets, inside and at the boundary: iterations and atoms over exact, and seconds."""
     lines = []
     for kind, eps in itertools.product(("interior", "boundary"), ("0.01", "0.001")):
         rows = [row for row in read_rows(PROMISE, table="verdict", kind=kind) if f"{row['eps']:g}" == eps]
-        for way in dict.fromkeys(row["way"] for row in rows):
-            mine = [row for row in rows if row["way"] == way]
-            cells = (_median(mine, f"{key}_over_exact") for key in ("iterations", "atoms", "seconds"))
-            lines.append([kind, eps, way, *cells])
-    heads = ["targets", "eps", "way", "iterations / exact", ATOMS, "seconds / exact"]
-    return f"Medians over all sets.\n\n{draw(heads, lines)}" if lines else MISSING
+        if rows:
+            found = ([row for row in rows if row["way"] == way] for way in WAYS.values())
+            lines.append([kind, eps, *(_weigh(mine) for mine in found)])
+    said = "Iterations, atoms and seconds, over those of exact passes (`Int8Scan`); medians over all sets."
+    return f"{said}\n\n{draw(['targets', 'eps', *WAYS], lines)}" if lines else MISSING
+
+
+def _weigh(rows: Sequence[Row]) -> str:
+    """Iterations, atoms and seconds over exact, the seconds last."""
+    cells = (_median(rows, f"{key}_over_exact") for key in ("iterations", "atoms", "seconds"))
+    return ", ".join(map(show, cells))
 
 
 def _median(rows: Sequence[Row], key: str) -> float | None:
     """The median of what was reached; None if on most sets nothing was."""
-    values = sorted(math.inf if row[key] is None else row[key] for row in rows)
-    middle = statistics.median(values)
+    values = [math.inf if row[key] is None else row[key] for row in rows]
+    middle = statistics.median(values or [math.inf])
     return middle if math.isfinite(middle) else None
 
 
@@ -113,8 +134,22 @@ def sets() -> str:
         "build_s",
         "seconds",
     ]
-    lines = [[*(row[key] for key in keys), pays(row, "pays_from_problems", row["way"])] for row in rows]
-    return draw([*heads, "ahead of exact from, problems"], lines) if rows else MISSING
+    lines = [
+        [*(row[key] for key in keys), pays(row, "pays_from_problems", row["way"]), row["stopped_after"]]
+        for row in rows
+    ]
+    heads += ["ahead of exact from, problems", "stopped after"]
+    return draw(heads, lines) if rows else MISSING
+
+
+def ahead() -> str:
+    """Per set, the rivals that score fewer atoms than the mechanism, or take less time."""
+    rows = read_rows(PROMISE, table="rivals")
+    lines = [
+        [row["data"], *(row[key].replace("Alg. 2, ", "") for key in ("fewer_atoms", "less_time"))]
+        for row in rows
+    ]
+    return draw(["atoms, targets", "fewer atoms", "less time"], lines) if rows else MISSING
 
 
 def shares() -> str:
@@ -133,7 +168,13 @@ def theorem() -> str:
         "queries": "queries",
         "failures": "failures",
     }
-    columns |= {"steps": "steps", "allowed": "steps_allowed", "atoms per query": "atoms_per_query"}
+    columns |= {
+        "runs": "runs",
+        "ended by a proved none": "ended",
+        "steps": "steps",
+        "allowed": "steps_allowed",
+    }
+    columns |= {"atoms per query": "atoms_per_query"}
     return _draw_rows("theorem", columns | {"log_n of these": "exponent", "rho of the theorem": "rho"})
 
 
@@ -173,7 +214,7 @@ def growth() -> str:
 def policies() -> str:
     """Algorithm 5: whole runs in seconds."""
     heads = ["model", "actions", "n", "oracle", "build, s", "MiB", "iterations", "ms per iteration"]
-    heads += ["s per run", "with the build", "beats exact ones from, runs", "passes"]
+    heads += ["s per run", "with the build", "beats exact ones from, runs", "random ones from", "passes"]
     keys = ("build_s", "megabytes", "steps", "ms_per_step", "seconds", "total_s")
     return draw(
         heads,
@@ -182,6 +223,7 @@ def policies() -> str:
                 *(row[key] for key in ("model", "actions", "n", "oracle")),
                 *(row[key] for key in keys),
                 pays(row, "pays_from_runs", row["oracle"]),
+                beside_random(row),
                 row["passes"],
             ]
             for row in read_rows(POLICY, table="whole runs")
@@ -233,6 +275,26 @@ def adaptive() -> str:
     return draw([key.replace("_", " ") for key in keys], [[row[key] for key in keys] for row in rows])
 
 
+def votes() -> str:
+    """The same for many copies: the best of their answers, behind a lattice, by a vote."""
+    columns = {"data": "data", "answers": "tables", "run": "run", "95 %, +-": "run_width"}
+    columns |= {"others": "others", "95 %, +-, others": "others_width", "independent": "independent"}
+    columns |= {"mean c, run": "ratio_run", "last gap": "last_gap", "exact": "last_gap_exact"}
+    rows = read_rows("claim_adaptive", table="votes")
+    lines = [[row[key] for key in columns.values()] for row in rows]
+    return draw(list(columns), lines) if rows else not_measured("claim_adaptive")
+
+
+def why() -> str:
+    """Where hashes lose to random samples of as many atoms, and what the atoms are like."""
+    columns = {"atoms, targets": "data", "dimensions": "dimensions", "spread of lengths": "spread"}
+    columns |= {"nearly best": "nearly_best", "hashes of the atoms": "hashes", "atoms scored": "scored"}
+    columns |= {"mean c": "ratio", "of a random sample": "random"}
+    rows = read_rows("claim_ratio", table="why")
+    lines = [[row[key] for key in columns.values()] for row in rows]
+    return draw(list(columns), lines) if rows else not_measured("claim_ratio")
+
+
 def plots() -> str:
     """The plot that claim_promise has drawn, with its caption."""
     return PLOTS if (ROOT / "docs" / "images" / "promise-atoms.svg").exists() else MISSING
@@ -249,6 +311,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     **JOBS,
     "promise-verdict": verdict,
     "promise-sets": sets,
+    "promise-rivals": ahead,
     "promise-plots": plots,
     "promise-shares": shares,
     "promise-growth": growth,
@@ -257,8 +320,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "policy-whole": policies,
     "policy-steps": steps_of_policies,
     "lsh": rivals,
+    "ratio-why": why,
     "adaptive-planted": planted,
     "adaptive-runs": adaptive,
+    "adaptive-votes": votes,
 }
 
 

@@ -78,3 +78,24 @@ def test_given_runs_and_limits(run: Run, folder: Path) -> None:
     ran = run("design", "atoms.npy", "--model", "terms", "--max-passes", 0)
     assert ran.code == 1
     assert "MAX_PASSES" in ran.out
+
+
+def test_formulas_and_expressions(run: Run, table: Path) -> None:
+    hot, options = "temperature > 380 and catalyst == 'Pd'", ("--columns", "temperature,pressure,catalyst")
+    model = ("--model", "1 + temperature + C(catalyst)")
+    ran = run("design", table, *options, *model, "--exclude", hot, "--runs", 6, "-o", "plan.csv")
+    assert ran.code == 0
+    with open("plan.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    assert not any(float(row["temperature"]) > 380 and row["catalyst"] == "Pd" for row in rows)
+    for wrong, said in (
+        (("--model", "1 + speed"), "`--model` must be a formula of temperature, pressure, catalyst"),
+        (("--model", "cubic"), "`--model` must be one of linear, interactions, quadratic, terms, or"),
+        ((*model, "--no-intercept"), "`--no-intercept` must be left out with a formula"),
+        (("--exclude", "speed > 3"), "`--exclude` must be an expression of temperature"),
+        (("--exclude", "3", "--exclude", hot), "`--exclude` must be ids of candidates, 3,17,4, or one expr"),
+    ):
+        failed = run("design", table, *options, *wrong)
+        assert failed.code == 2
+        assert said in words(failed.err)

@@ -112,7 +112,7 @@ def test_nothing_but_an_index_is_written_over(run: Run, make: Callable[[Path], N
     before = sorted(Path().rglob("*"))
     ran = run("index", "build", "atoms.npy", "-o", "made")
     assert (ran.code, ran.out) == (2, "")
-    assert "`--out` must be a new file, or one that holds an index." in ran.err
+    assert "`--out` must be a new file, or one that holds a saved index." in ran.err
     assert got in ran.err
     assert sorted(Path().rglob("*")) == before
 

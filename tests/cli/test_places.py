@@ -69,7 +69,7 @@ def test_a_result_may_be_replaced_by_a_result_only(run: Run) -> None:
     assert run(*solve, "run").code == run(*solve, "run").code == 0
     assert run("index", "build", "atoms.npy", "--kind", "int8", "-o", "codes").code == 0
     ran = run(*solve, "codes")
-    rule = "`--save` must be a new file, or one that holds a result."
+    rule = "`--save` must be a new file, or one that holds a saved result."
     assert (ran.code, ran.err) == (2, f"error: {rule} Got a index in codes.safetensors.\n")
     assert store.describe("codes")[0] == "index"
 
@@ -104,7 +104,7 @@ def test_files_that_cannot_be_written(here: Path, path: str, message: str) -> No
         ("names.txt/run", "must be a folder that can be written. Got names.txt/run: Not a directory"),
         ("/proc/run", "must be a folder that can be written. Got /proc/run: "),
         ("n" * 300, "File name too long"),
-        (".", "or one that holds a run of many targets"),
+        (".", "or hold a run of many targets"),
     ],
 )
 def test_folders_that_cannot_be_written(path: str, message: str) -> None:
@@ -120,21 +120,21 @@ def test_folders_that_cannot_be_written(path: str, message: str) -> None:
         ("names.txt/run", "must be a file that can be written. Got names.txt/run: Not a directory"),
         ("/proc/run", "must be a file that can be written. Got /proc/run: "),
         ("n" * 300, "File name too long"),
-        (".", "must be a new file, or one that holds a result. Got a folder"),
-        ("old", "must be a new file, or one that holds a result. Got old.safetensors: "),
+        (".", "must be a new file, or one that holds a saved result. Got a folder"),
+        ("old", "must be a new file, or one that holds a saved result. Got old.safetensors: "),
     ],
 )
 def test_saves_that_cannot_be_written(path: str, message: str) -> None:
     Path("old.safetensors").write_text("mine")
     before = sorted(os.listdir())
     with pytest.raises((ValueError, OSError), match=message):
-        places.check_saved(Path(path), "--save", "a result", "result")
+        places.check_saved(Path(path), "--save", "result")
     assert sorted(os.listdir()) == before
 
 
 def test_checks_leave_nothing_behind() -> None:
     before = sorted(os.listdir())
     places.check_file(Path("new.csv"), "--out", [".csv"])
-    places.check_saved(Path("new/file"), "--save", "a result", "result")
+    places.check_saved(Path("new/file"), "--save", "result")
     places.check_run(Path("new/folder"), "--save")
     assert sorted(os.listdir()) == before

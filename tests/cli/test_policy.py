@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.conftest import Ran, Run, words
-from wolfhound.cli.policy import app
+from wolfhound.cli._app import app
 from wolfhound.core import progress
 from wolfhound.policy import ACMDP, QuadraticReward, TabularResult, policy_iteration, random_acmdp
 
@@ -24,7 +24,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(progress, "_LINE_INTERVAL", math.inf)
 
     def call(*arguments: object) -> Ran:
-        given = ["solve", *(str(argument) for argument in arguments)]
+        given = ["policy", "solve", *(str(argument) for argument in arguments)]
         result = CliRunner().invoke(app, given, catch_exceptions=False)
         return Ran(result.exit_code, result.stdout, result.stderr)
 

@@ -238,7 +238,7 @@ def test_a_checkpoint_elsewhere_is_refused_before_any_work(run: Run, folder: Pat
     (folder / "notes" / "todo.txt").write_text("mine")
     ran = run(*POINT, "--checkpoint", "notes")
     assert ran.code == 2
-    assert "`--checkpoint` must be a new file, or one that holds a checkpoint." in ran.err
+    assert "`--checkpoint` must be a new file, or one that holds a saved checkpoint." in ran.err
     assert [path.name for path in (folder / "notes").iterdir()] == ["todo.txt"]
 
 

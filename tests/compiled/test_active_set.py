@@ -281,7 +281,7 @@ class Loop:
         )
         state.linear[:n] = self.linear
         for j in self.barred:
-            state.linear[j], state.marks[kernels.STATE, j] = kernels.SHUT, kernels.BARRED
+            state.linear[j] = kernels.SHUT
         total = self.options.total
         alpha = 0.0 if total is None else float(np.trace(self.gram)) / n + 1e-300
         start(state, n, alpha, total or 0.0, self.options.ridge)
@@ -290,7 +290,8 @@ class Loop:
             best[list(self.barred)] = np.inf
             ids, weights = np.array([best.argmin()])[: total is not None], np.array([1.0])
         state = state if self.fine else state._replace(fine=np.empty(0))
-        kernels.solve_state(state, ids, weights, len(ids), self.options.square, goal, self.most, self.steps)
+        begun = ids, weights, len(ids)
+        kernels.walk(state, self.rows, *begun, self.options.square, goal, self.most, self.steps)
         assert state.sizes[STEPS] <= self.steps
         out, k = np.zeros(n), state.sizes[FREE]
         out[state.labels[:k]] = state.lines[WEIGHT, :k]

@@ -150,7 +150,7 @@ def test_a_rule_excludes_candidates() -> None:
     ids = np.flatnonzero((frame["t"] > 50) & (frame["catalyst"] == "Pd"))
     np.testing.assert_array_equal(found.weights, design(grid, model="quadratic", exclude=ids).weights)
     assert not np.isin(found.ids, ids).any()
-    with pytest.raises(ValueError, match="`exclude` must be a function to one truth per candidate"):
+    with pytest.raises(ValueError, match="`exclude` must be a rule of one truth per candidate"):
         design(grid, model="linear", exclude=lambda x: x["t"])
 
 

@@ -20,8 +20,7 @@ from wolfhound.core.contracts import Matrix, Vector
 from wolfhound.core.progress import on_progress
 from wolfhound.herding import Gaussian, Identity, Laplace, Linear, Stein, feature_mean, with_scores
 from wolfhound.herding.kernels import Kernel, KernelColumns
-from wolfhound.herding.mmd import Embedding, calibrate, embed, kernel_sums
-from wolfhound.herding.rows import draw_ids, draw_weighted
+from wolfhound.herding.mmd import Embedding, calibrate, draw_ids, draw_weighted, embed, kernel_sums
 
 module = importlib.import_module("wolfhound.herding.mmd")  # `mmd` of the package is a function
 

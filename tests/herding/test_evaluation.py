@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from wolfhound import ArrayAtoms
 from wolfhound.core.contracts import Progress
-from wolfhound.herding import herd, mmd, session
-from wolfhound.herding.session import Measured, curve_sizes, effort, evaluate
+from wolfhound.herding import herd, mmd
+from wolfhound.herding.mmd import Measured, curve_sizes, effort, evaluate
 from wolfhound.solve import driver
 
+MEASURE = importlib.import_module("wolfhound.herding.mmd")
 LARGE = np.random.default_rng(1).normal(size=(21_000, 2)).astype(np.float32)
 
 
@@ -76,7 +77,7 @@ def measured() -> Measured:
 def test_an_evaluation_ends_at_the_deadline(
     deadline: float, words: str, random: float, measured: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "time", Clock(1.0))
+    monkeypatch.setattr(MEASURE, "time", Clock(1.0))
     none, rng = np.empty(0, np.int64), np.random.default_rng(0)
     atoms = ArrayAtoms(LARGE[:100])
     found = evaluate(atoms, 5, none, lambda *_: measured, rng=rng, deadline=deadline)
@@ -87,7 +88,7 @@ def test_an_evaluation_ends_at_the_deadline(
 
 def test_an_evaluation_whose_time_is_over_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0.0)
-    for module in (driver, session, importlib.import_module("wolfhound.herding.herd")):
+    for module in (driver, MEASURE, importlib.import_module("wolfhound.herding.herd")):
         monkeypatch.setattr(module, "time", clock)
 
     def tick(state: Progress) -> None:

@@ -223,7 +223,7 @@ def test_a_read_only_array_stays_as_it_is() -> None:
         ({"exclude": np.arange(20)}, "`exclude` must be fewer than all atoms. Got 20 of 20."),
         ({"start": [1, 2, 3, 4, 5]}, "`start` must be fewer than m = 5 picks. Got 5."),
         ({"start": [-1]}, r"`start` must be ids in \[0, 20\)"),
-        ({"target": np.ones((4, 2))}, "`target` must be rows of 3 entries, as the atoms have. Got 2."),
+        ({"target": np.ones((4, 2))}, "`target` must be rows of 3 columns, as the atoms have. Got 2."),
         ({"row_weights": np.ones(19)}, "`row_weights` must be a vector of length 20. Got length 19."),
         ({"row_weights": np.zeros(20)}, "`row_weights` must be above 0 in some entry. Got all 0."),
         ({"row_weights": np.full(20, -1.0)}, "`row_weights` must be >= 0 in each entry. Got -1."),

@@ -16,6 +16,7 @@ from scipy.stats import kstest
 import wolfhound as wh
 from wolfhound.core.contracts import Matrix
 from wolfhound.core.progress import on_progress
+from wolfhound.core.validate import row_shares
 from wolfhound.herding import (
     Features,
     Gaussian,
@@ -28,7 +29,6 @@ from wolfhound.herding import (
 )
 from wolfhound.herding.features import CHUNK, normal_frequencies
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.rows import row_shares
 
 
 def rows_of(n: int, d: int, seed: int = 0, dtype: Any = np.float64) -> NDArray[Any]:

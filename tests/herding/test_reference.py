@@ -14,8 +14,7 @@ from wolfhound.herding import Gaussian, Laplace, Linear, Reference, Stein, mmd
 from wolfhound.herding.greedy import Candidates
 from wolfhound.herding.kernels import Kernel
 from wolfhound.herding.labels import Labels
-from wolfhound.herding.rows import HerdData
-from wolfhound.herding.session import HerdSettings, choose_reference, gather
+from wolfhound.herding.session import HerdData, HerdSettings, choose_reference, gather
 
 LARGE = np.random.default_rng(0).normal(size=(21_000, 3)).astype(np.float32)
 SMALL = LARGE[:400]

@@ -18,8 +18,8 @@ from wolfhound.core.contracts import Matrix, Vector
 from wolfhound.data import store
 from wolfhound.herding import Gaussian, Laplace, Linear, Stein, herd, herd_in_features, mmd, with_scores
 from wolfhound.herding.kernels import Kernel
+from wolfhound.herding.mmd import Curve
 from wolfhound.herding.result import HerdResult
-from wolfhound.herding.session import Curve
 
 ROWS = np.random.default_rng(0).normal(size=(400, 2))
 LABELS = np.where(ROWS[:, 0] > 0.5, "high", "low")

@@ -28,7 +28,7 @@ def frame() -> pd.DataFrame:
 def test_rows_of_a_target_that_are_left_out_are_said(frame: pd.DataFrame, tmp_path: Path) -> None:
     target = frame.iloc[:30].assign(a=[np.nan if i < 20 else float(i) for i in range(30)])
     weights = np.arange(30.0)
-    result = herd(frame, 5, target=target, row_weights=weights)
+    result = herd(frame, 5, target=target, row_weights=weights, missing="drop")
     kept = herd(frame, 5, target=target.iloc[20:], row_weights=weights[20:])
     np.testing.assert_array_equal(result.ids, kept.ids)
     assert result.table is not None
@@ -43,6 +43,10 @@ def test_rows_of_a_target_that_are_left_out_are_said(frame: pd.DataFrame, tmp_pa
     assert loaded.target_table == result.target_table
     more = loaded.extend(7, atoms=frame, target=target, row_weights=weights)
     np.testing.assert_array_equal(more.ids, result.extend(7).ids)
+    with pytest.raises(
+        ValueError, match=r"`target` must be free of missing values in a, .*leave such rows out"
+    ):
+        herd(frame, 5, target=target)
 
 
 def test_row_weights_of_a_target_are_of_its_own_length(frame: pd.DataFrame) -> None:
@@ -50,7 +54,24 @@ def test_row_weights_of_a_target_are_of_its_own_length(frame: pd.DataFrame) -> N
     with pytest.raises(
         ValueError, match=r"`row_weights` must be 60 values, one per row of the table\. Got 59"
     ):
-        herd(frame, 5, target=target, row_weights=np.ones(N - 1))
+        herd(frame, 5, target=target, row_weights=np.ones(N - 1), missing="drop")
+
+
+def test_labels_that_are_missing_are_a_label(frame: pd.DataFrame) -> None:
+    holes = frame.assign(
+        c=[None if i % 4 == 0 else "x" for i in range(N)],
+        k=[np.nan if i % 5 == 0 else i % 2 for i in range(N)],
+    )
+    for by, wanted in (("c", {"missing", "x"}), ("k", {"missing", "0", "1"})):
+        result = herd(holes, 12, by=by)
+        assert result.labels is not None
+        assert set(result.labels.tolist()) == wanted
+        assert (holes[by].iloc[result.ids].isna().to_numpy() == (result.labels == "missing")).all()
+    both = herd(holes, 12, by=["c", "k"]).labels
+    assert both is not None
+    assert set(both.tolist()) >= {"('missing', 'missing')", "('x', '1')"}
+    with pytest.raises(ValueError, match=r"must be free of missing values; leave such rows out .*k \(12\)"):
+        herd(holes, 12, by="k", missing="mean")
 
 
 def test_names_of_columns_that_are_misspelt_are_named(frame: pd.DataFrame) -> None:

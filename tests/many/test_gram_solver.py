@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import wolfhound as wh
 from tests.many.judge import check_proofs
 from wolfhound.core.contracts import Status
-from wolfhound.many.batch import measure_scales
+from wolfhound.many.batch import Banned, measure_scales
 from wolfhound.many.gram_solver import build_gram_solver
 
 Array = NDArray[Any]
@@ -221,9 +221,9 @@ def test_the_scale_of_a_pool_of_all_atoms_is_that_of_its_order() -> None:
     moved = solver.units.convert(targets)
     cross = np.zeros((25, solver.gram.shape[1]))
     cross[:, :300] = moved @ solver.atoms.rows.T
-    starts, none = np.zeros(26, np.int64), np.zeros(0, np.int64)
+    none = Banned(np.zeros(0, np.int64), np.zeros(0, np.int64))
     squares, gram = solver.atoms.squares[pool], solver.gram
     wanted = measure_scales(
-        squares, cross[:, pool], np.arange(300), (none, none), lambda near: gram[np.ix_(pool[near], pool)]
+        squares, cross[:, pool], np.arange(300), none, lambda near: gram[np.ix_(pool[near], pool)]
     )
-    np.testing.assert_array_equal(solver._measure_scales(cross, starts, none), wanted)
+    np.testing.assert_array_equal(solver._measure_scales(cross, none), wanted)

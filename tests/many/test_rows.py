@@ -8,7 +8,8 @@ import pytest
 
 from tests.many.test_gram_solver import normal
 from wolfhound.data.atoms import as_atoms
-from wolfhound.many.rows import Banned, EncodedRows, RowBlocks, encode_rows, encode_some, measure_atoms
+from wolfhound.many.batch import Banned
+from wolfhound.many.rows import EncodedRows, RowBlocks, encode_rows, encode_some, measure_atoms
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -30,7 +31,7 @@ def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> 
     }
     sheet = sheets[kind]
     keys = queries @ rows.T + rho * np.linalg.norm(rows, axis=1)
-    keys[banned.targets, banned.places] = -np.inf
+    keys[banned.targets, banned.atoms] = -np.inf
     for level in (None, np.sort(keys, axis=1)[:, -90].astype(np.float32)):
         found = sheet.list_atoms(queries, rho, banned, 60, level=level)
         assert found is not None
@@ -38,7 +39,7 @@ def test_keys_outside_a_list_are_bounded(dtype: type, rho: float, kind: str) -> 
         for t in range(19):
             listed = found.ids[t, : found.fill[t]]
             assert len(set(listed.tolist())) == len(listed) >= 40
-            assert not set(listed) & set(banned.places[banned.targets == t])
+            assert not set(listed) & set(banned.atoms[banned.targets == t])
             assert np.delete(keys[t], listed).max() <= found.edge[t]
             assert found.edge[t] <= np.sort(keys[t])[-55] + 0.05
 

@@ -16,7 +16,7 @@ from tests.problems import exact_minimum, rational, squared_distance
 from wolfhound import MixtureLikelihood, SquaredDistance, minimize
 from wolfhound.core.contracts import Matrix, Objective, Vector
 from wolfhound.methods import newton
-from wolfhound.methods.atom_sets import AtomPool
+from wolfhound.methods.atom_sets import AtomPool, HullPoint, PoolWeights
 from wolfhound.methods.fully_corrective import Inner, QuadraticInner
 from wolfhound.methods.newton import NewtonInner, step_length
 from wolfhound.oracles.asking import rescore
@@ -44,7 +44,7 @@ INNERS: tuple[tuple[Make, Callable[[Matrix], Objective]], ...] = (
 def begin(make: Make, objective: Objective, pool: AtomPool, weights: Vector) -> Inner:
     positions = np.arange(len(weights))
     point = objective.at(weights @ pool.rows[positions].astype(np.float64))
-    return make(objective, pool, point, positions, weights)
+    return make(objective, PoolWeights(None, pool), HullPoint(positions, weights, point))
 
 
 def value_of(objective: Objective, pool: AtomPool, inner: Inner) -> float:

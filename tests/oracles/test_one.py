@@ -18,10 +18,9 @@ from wolfhound.core.progress import on_progress
 from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles import asking as _question
-from wolfhound.oracles import buckets, hashes, scan, subset
+from wolfhound.oracles import hashes, subset
 from wolfhound.oracles.asking import check_question, check_thresholds, empty_top, lengths, make_hits, rescore
 from wolfhound.oracles.clusters import ClusterIndex
-from wolfhound.oracles.int8 import scan as int8_scan
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.lsh import LshIndex
 from wolfhound.oracles.scan import Scan, empty_lists
@@ -147,7 +146,7 @@ def test_the_general_way_gives_the_same(
     )
     queries = np.concatenate([queries, rng.standard_normal((4, 6)), np.zeros((1, 6))])
     quick = ask_in_turn(MAKERS[name](rows), rows, queries)
-    for module in (scan, int8_scan, buckets, subset):
+    for module in (_question, subset):
         monkeypatch.setattr(module, "in_memory", lambda atoms: None)
     general = ask_in_turn(MAKERS[name](rows), rows, queries)
     for mine, other in zip(quick, general, strict=True):
@@ -184,7 +183,7 @@ def test_few_queries_do_not_wait_for_a_kernel(monkeypatch: pytest.MonkeyPatch) -
         calls.append(1)
         return make_hits(*args)
 
-    monkeypatch.setattr(int8_scan, "make_hits", make)
+    monkeypatch.setattr(_question, "make_hits", make)
     oracle, made = Int8Scan.build(np.eye(5)), []
     for _ in range(4):
         oracle.query(np.ones((1, 5)))

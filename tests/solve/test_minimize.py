@@ -427,3 +427,16 @@ def test_cases_of_an_attack(seed: int, batch: int) -> None:
     steps = [step for step in problems.judge(seed, batch) if not isinstance(step, str)]
     assert sum(step.counts["problems"] for step in steps) > 20
     assert [wrong for step in steps for wrong in step.violations] == []
+
+
+def test_what_f_varies_by_is_told_by_values_where_slopes_know_no_bounds() -> None:
+    # Logarithms at an edge: f varies by some hundreds, slopes by 1e78, and what rounding leaves open by 1e51.
+    rows = np.array(
+        [[6e-8, 1e-60, 1e-39, 4e-145, 3e-73, 1e-52], [5e-45, 7e-138, 5e-105, 2e-65, 1e-156, 1e-125]]
+    )
+    shares = np.array([0.14, 0.24, 0.05, 0.12, 0.19, 0.26])
+    f = Custom(lambda x: (-float(shares @ np.log(x)), -shares / x), convex=True)
+    method = SublinearFrankWolfe(ratio=1.0)
+    found = minimize(f, rows, method=method, rtol=0.0, start=([0], [1.0]), max_steps=200)
+    assert found.gap > 1e40
+    assert not found.success

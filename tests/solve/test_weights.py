@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from wolfhound import (
     load,
     minimize,
 )
-from wolfhound.core.contracts import WeightSet
+from wolfhound.core.contracts import Objective, Vector, WeightSet
 from wolfhound.core.weights import caps_of
 from wolfhound.data.store import StoreError
 
@@ -350,3 +351,37 @@ def test_caps_of_a_table_are_those_of_its_rows() -> None:
     assert dict(zip(result.ids.tolist(), result.weights.tolist(), strict=True)) == pytest.approx(
         {0: 0.25, 3: 0.75}
     )
+
+
+@pytest.mark.parametrize("cap", [0.05, "each"])
+def test_a_pool_that_is_halved_keeps_who_is_at_its_cap(cap: float | str) -> None:
+    rng = np.random.default_rng(1)
+    atoms, each = rng.standard_normal((5000, 10)), rng.uniform(0.01, 0.2, 5000)
+    caps = each if isinstance(cap, str) else cap
+    method = FullyCorrective(harvest=64, pool=128)
+    found = minimize(SquaredDistance(np.full(10, 2.0)), atoms, over=Hull(cap=caps), method=method, rtol=1e-9)
+    whole = minimize(SquaredDistance(np.full(10, 2.0)), atoms, over=Hull(cap=caps), rtol=1e-9)
+    assert found.status is whole.status is Status.GAP_REACHED
+    assert abs(found.value - whole.value) <= found.goal + whole.goal
+
+
+@pytest.mark.parametrize("over", [Hull(cap=4e-4), Cone(cap=4e-4, mass=1.0, price=1e-3)], ids=repr)
+@pytest.mark.parametrize("make", [lambda rows, labels: SquaredDistance(rows[0] + 1.0), Logistic])
+def test_thousands_of_atoms_at_their_caps_take_few_steps(
+    make: Callable[[Vector, Vector], Objective], over: Hull | Cone
+) -> None:
+    rng = np.random.default_rng(2)
+    f = make(rng.standard_normal((50, 8)), (np.arange(50) % 2).astype(np.float64))
+    found = minimize(f, rng.standard_normal((6000, 8)), over=over, max_steps=500)
+    assert found.success
+    assert found.support >= 2500
+    assert found.weights.max() <= 4e-4 * (1.0 + 1e-12)
+    assert abs(found.weights.sum() - 1.0) <= 1e-12
+
+
+@pytest.mark.parametrize("seed", [40, 126])
+def test_rounding_to_and_fro_is_no_progress(seed: int) -> None:
+    b, atom = np.random.default_rng(seed).standard_normal((2, 2))
+    f = Custom(lambda x: (0.5 * float((x - b) @ (x - b)), x - b), convex=True)
+    found = minimize(f, atom[None], over=Cone(cap=40.0), rtol=0.0, max_passes=60)
+    assert found.steps < 500

@@ -266,7 +266,7 @@ def load_command(name: str) -> Any:
     module = importlib.import_module(f"wolfhound.cli.{name}")
     one = Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
     if name in GROUPS:
-        one.add_typer(module.app, name=name)
+        one.add_typer(module.app, name=name, help=GROUPS[name])
     else:
         one.command(cls=Command)(getattr(module, name))
     return get_group(one).commands[name]

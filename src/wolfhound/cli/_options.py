@@ -25,7 +25,7 @@ from wolfhound.core.progress import read_rows, show_progress
 from wolfhound.core.validate import require
 from wolfhound.core.weights import Cone, Hull
 from wolfhound.data import readers, store
-from wolfhound.data.atoms import check_order, join, to_places
+from wolfhound.data.atoms import check_order, join
 from wolfhound.data.encoding import (
     Coder,
     EncodingPlan,
@@ -58,6 +58,17 @@ def in_panel(name: str, **settings: Any) -> Callable[..., Any]:
 stopping = in_panel("When to stop")
 output = in_panel("Output")
 file_output = in_panel("Output", metavar="FILE")
+
+
+def table_output(what: str, *flags: str) -> Any:
+    """Return the option of a table that is written; `what` says what of."""
+    return file_output(f"{what}: .csv, .json, .npy or .parquet.", *flags)
+
+
+def picture_output(what: str) -> Any:
+    """Return the option `--plot`; `what` says what is drawn."""
+    return file_output(f"{what}: .png, .svg or .pdf.", "--plot")
+
 
 AtomsFile = Annotated[
     str,
@@ -103,37 +114,26 @@ Checkpoint = Annotated[
     Path | None, output("Kept after every pass: the same command goes on from there.", metavar="FILE")
 ]
 Top = Annotated[int, output("Atoms to print, by weight.", min=0)]
-Out = Annotated[Path | None, file_output("Write all weights: .csv, .json, .npy or .parquet.", "-o", "--out")]
-Summary = Annotated[
-    Path | None, file_output("Write value, lower, gap, status per target: .csv, .json, .npy or .parquet.")
-]
+Out = Annotated[Path | None, table_output("Write all weights", "-o", "--out")]
+Summary = Annotated[Path | None, table_output("Write value, lower, gap, status per target")]
 Save = Annotated[Path | None, output("Save the result, for wolfhound.load.", metavar="FILE")]
-Plot = Annotated[Path | None, file_output("Draw the convergence: .png, .svg or .pdf.", "--plot")]
+Plot = Annotated[Path | None, picture_output("Draw the convergence")]
 Report = Annotated[
     Path | None, file_output("Write a page that shows it all, for a browser: .html.", "--report")
 ]
 Json = Annotated[bool, output("Print one JSON document and nothing else.", "--json")]
 
 
-class WeightOptions(NamedTuple):
-    """What weights may be, as it is given."""
-
-    cone: bool
-    price: float | None
-    mass: float | None
-    cap: float | None
-    at_most: bool
-
-    def make(self) -> Hull | Cone:
-        """Return the set; ValueError for options of the other one."""
-        for name, value in (("--price", self.price), ("--mass", self.mass)):
-            require(self.cone or value is None, name, "given with --cone", value)
-        require(not (self.cone and self.at_most), "--at-most", "given without --cone, see --mass", "both")
-        with name_options(price="--price", mass="--mass", cap="--cap"):
-            if not self.cone:
-                return Hull(1.0 if self.cap is None else self.cap, self.at_most)
-            price = 0.0 if self.price is None else self.price
-            return Cone(price, math.inf if self.cap is None else self.cap, self.mass)
+def make_weights(
+    cone: bool, price: float | None, mass: float | None, cap: float | None, at_most: bool
+) -> Hull | Cone:
+    """Return what weights may be; ValueError for options of the other set."""
+    for name, value in (("--price", price), ("--mass", mass)):
+        require(cone or value is None, name, "given with --cone", value)
+    require(not (cone and at_most), "--at-most", "given without --cone, see --mass", "both")
+    if cone:
+        return Cone(price or 0.0, math.inf if cap is None else cap, mass)
+    return Hull(1.0 if cap is None else cap, at_most)
 
 
 def split(texts: Sequence[str]) -> list[str]:
@@ -187,10 +187,10 @@ def require_complete(table: TableAtoms, called: str, remedy: str) -> None:
 
 @contextlib.contextmanager
 def name_options(**names: str) -> Iterator[None]:
-    """Let a mistake call arguments as the user does: `targets` is `--targets`, `atoms` ATOMS."""
+    """Let a mistake call arguments as the user does, where options have other names: `atoms` is ATOMS."""
 
     def rename(text: str) -> str:
-        for name, option_name in {"columns": "--columns", "by": "--by", **names}.items():
+        for name, option_name in names.items():
             shown = f"`{option_name}`" if option_name.startswith("-") else option_name
             text = text.replace(f"`{name}`", shown)
         return text
@@ -235,10 +235,6 @@ class NamedRows(NamedTuple):
     def describe(self) -> dict[str, Any] | None:
         """What became of the table, as JSON values; None if it was none."""
         return None if self.table is None else self.table.report.to_json()
-
-    def find_place(self, row: int) -> int:
-        """The atom that a row of the file is."""
-        return int(to_places(self.table, [row], "--target")[0])
 
     def name_rows(self, result: Any) -> Any:
         """A result with ids that are rows of the file."""
@@ -379,15 +375,12 @@ def check_file(path: Path | None, option: str, endings: Collection[str]) -> None
     _try_to_write(target, option, path)
 
 
-def check_saved(path: Path | None, option: str, what: str, kind: str) -> None:
-    """Refuse a file of a save that could not be written, or that holds anything but `what`, of this kind."""
+def check_saved(path: Path | None, option: str, kind: str) -> None:
+    """Refuse a file of a save that could not be written, or that holds anything of another kind."""
     if path is None:
         return
-    try:
+    with name_options(path=option):
         store.check_free(path, kind)
-    except store.StoreError as error:
-        rule = f"`{option}` must be a new file, or one that holds {what}."
-        raise ValueError(f"{rule} Got {str(error).partition(' Got ')[2] or error}") from None
     _try_to_write(store.place(path), option, path)
 
 
@@ -395,18 +388,10 @@ def check_run(path: Path | None, option: str) -> None:
     """Refuse a folder that could not take a run of many targets."""
     if path is None:
         return
-    rule = f"`{option}` must be a new or empty folder, or one that holds a run of many targets."
-    if os.path.lexists(path) and not path.is_dir():
-        raise ValueError(f"{rule} Got a file, {path}.")
-    if path.is_dir() and any(path.iterdir()):
-        from wolfhound.many.result import RUN  # noqa: PLC0415 - not needed for --help
+    from wolfhound.many.run import check_out  # noqa: PLC0415 - not needed for --help
 
-        try:
-            found, _ = store.describe(path)
-        except store.StoreError as error:
-            raise ValueError(f"{rule} Got {path}: {error}") from None
-        if found != RUN:
-            raise ValueError(f"{rule} Got a {found} in {path}.")
+    with name_options(out=option):
+        check_out(path)
     _try_to_write(path / secrets.token_hex(8) if path.is_dir() else path, option, path, "a folder")
 
 

@@ -123,12 +123,12 @@ class Outputs(NamedTuple):
     picture: Path | None = None
     page: Path | None = None
 
-    def check(self, what: str = "", kind: str = "") -> Outputs:
-        """Refuse what could not be written; `what`, of this kind, may be replaced."""
+    def check(self, kind: str = "") -> Outputs:
+        """Refuse what could not be written; a save of this kind may be replaced."""
         check_file(self.out, "--out", TABLES)
         check_file(self.picture, "--plot", PICTURES)
         check_file(self.page, "--report", PAGES)
-        check_saved(self.save, "--save", what, kind)
+        check_saved(self.save, "--save", kind)
         return self
 
     def write(
@@ -193,7 +193,7 @@ def check_checkpoint(path: Path | None) -> str:
     """Refuse a file that cannot serve as --checkpoint; return what to say of a run that goes on."""
     from wolfhound.solve.checkpoint import KIND, Checkpoint  # noqa: PLC0415 - not needed for --help
 
-    check_saved(path, "--checkpoint", "a checkpoint", KIND)
+    check_saved(path, "--checkpoint", KIND)
     if path is None or not store.place(path).exists():
         return ""
     found = Checkpoint.load(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -18,11 +18,7 @@ from wolfhound.cli.explain import Explanation
 from wolfhound.core.contracts import Atoms, Objective, Status
 from wolfhound.core.text import seconds_text
 from wolfhound.data import shipped as data
-from wolfhound.show import plot
 from wolfhound.solve.result import Result
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 WORDS = ("king", "paris", "piano", "physics")
 SENTENCE = "the old sailor told stories about the storm"
@@ -68,7 +64,10 @@ def demo(
     console.print("This takes some ten seconds; the first time as long again, to compile the kernels.\n")
     races = _race(console, words)
     _print_races(console, races)
-    outputs.write(races, figure=lambda: _draw(races[0], n))
+    first = races[0]
+    runs = {"wolfhound": first.ours, "classical Frank-Wolfe": first.classical}
+    title = f'"{first.name}" as a mixture of {n - 1:,} other words'
+    outputs.write(races, figure=lambda: wh.plot(runs, title=title))
     seconds = f"{time.monotonic() - began:.0f} s in all"
     console.print(f"\nPicture: [bold]{output.plain(str(picture))}[/] ({seconds})")
     console.print("Next, with your own vectors, one per row:")
@@ -116,10 +115,3 @@ def _print_races(console: Console, races: list[Race]) -> None:
         steps, passes = f"{classical.steps:,}", f"{classical.passes:.3g}"
         table.add_row(output.plain(name), f"{ours.passes:.3g}", times[0], steps, passes, times[1], gap)
     console.print(table)
-
-
-def _draw(race: Race, n: int) -> Figure:
-    traces = {"wolfhound": race.ours.trace, "classical Frank-Wolfe": race.classical.trace}
-    runs = {name: plot.Run(each.passes, each.seconds, each.gap) for name, each in traces.items()}
-    title = f'"{race.name}" as a mixture of {n - 1:,} other words'
-    return plot.draw_gaps(runs, goal=race.ours.goal, title=title)

@@ -39,7 +39,11 @@ def design(
     ] = None,
     columns: Annotated[Texts, _what("Columns that are factors; else all.", metavar="A,B,C")] = None,
     model: Annotated[
-        str, _what("linear, interactions, quadratic, or terms: rows are the terms.", metavar="NAME")
+        str,
+        _what(
+            'linear, interactions, quadratic; "1 + t * p", a formula; or terms: rows are the terms.',
+            metavar="MODEL",
+        ),
     ] = "linear",
     no_intercept: Annotated[bool, _what("No constant term: mixtures.", "--no-intercept")] = False,
     criterion: Annotated[
@@ -52,23 +56,20 @@ def design(
     numeric_only: opt.NumericOnly = False,
     runs: Annotated[int | None, _what("Runs of the plan; without it, weights.", min=1, max=10**15)] = None,
     given: Annotated[str | None, _what("Experiments that were run already.", metavar="FILE")] = None,
-    exclude: Annotated[Texts, _what("Candidates not to use: 3,17,4.", metavar="IDS")] = None,
+    exclude: Annotated[
+        Texts,
+        _what("Candidates not to use: 3,17, or an expression: \"t > 80 and cat == 'Pd'\".", metavar="WHICH"),
+    ] = None,
     efficiency: Annotated[float, opt.stopping("Wanted proved efficiency of the weights.")] = 1.0 - 1e-6,
     max_passes: opt.MaxPasses = opt.UNLIMITED,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: opt.Seed = 0,
     out: Annotated[
         Path | None,
-        opt.file_output(
-            "Write the plan, a row per run, in the random order of --seed: .csv, .json, .npy or .parquet.",
-            "-o",
-            "--out",
-        ),
+        opt.table_output("Write the plan, a row per run, in the random order of --seed", "-o", "--out"),
     ] = None,
     save: opt.Save = None,
-    picture: Annotated[
-        Path | None, opt.file_output("Draw the design and its variance: .png, .svg or .pdf.", "--plot")
-    ] = None,
+    picture: Annotated[Path | None, opt.picture_output("Draw the design and its variance")] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -83,8 +84,10 @@ def design(
     wolfhound design candidates.csv --columns temperature,pressure --criterion i --plot design.png
 
     wolfhound design candidates.csv --given done.csv --runs 8 -o more.csv
+
+    wolfhound design candidates.csv --model "1 + t * p + C(cat)" --exclude "t > 80 and cat == 'Pd'" --runs 12
     """
-    outputs = output.Outputs(out, save, picture, page).check("a design", "design")
+    outputs = output.Outputs(out, save, picture, page).check("design")
     if runs is not None and (out is not None or as_json):
         rule = f"at most {_ROWS:,} with --out or --json, which hold a row per run; use --save instead"
         require(runs <= _ROWS, "--runs", rule, f"{runs:,}")
@@ -99,7 +102,7 @@ def design(
             columns=opt.split(columns or ()) or None,
             missing=opt.parse_missing(missing),
             numeric_only=numeric_only,
-            exclude=opt.parse_ids(opt.split(exclude or ()), "--exclude", "ids of candidates, 3,17,4"),
+            exclude=_read_exclude(exclude or ()),
             efficiency=efficiency,
             max_passes=max_passes,
             max_seconds=max_seconds,
@@ -132,24 +135,29 @@ def _find_candidates(file: str | None, factors: Sequence[str], columns: Sequence
         parts = opt.split([values])
         require(bool(name.strip() and equals and parts), "--factor", "NAME=A,B,C", text)
         require(name.strip() not in levels, "--factor", "given once for each name", text)
-        levels[name.strip()] = _read_levels(parts)
+        try:
+            levels[name.strip()] = [float(part) for part in parts]
+        except ValueError:  # they are texts, unless all are numbers
+            levels[name.strip()] = parts
     return Factors(levels)
 
 
-def _read_levels(parts: list[str]) -> list[float] | list[str]:
-    """Numbers if all are."""
-    try:
-        return [float(part) for part in parts]
-    except ValueError:
-        return parts
+def _read_exclude(texts: Sequence[str]) -> str | list[int]:
+    """Ids, or one expression: it has more than digits and commas."""
+    if len(texts) == 1 and not set(texts[0]) <= set("0123456789, -"):
+        return texts[0]
+    return opt.parse_ids(opt.split(texts), "--exclude", "ids of candidates, 3,17,4, or one expression")
 
 
-def _choose_model(name: str, *, intercept: bool) -> ModelLike:
+def _choose_model(name: str, *, intercept: bool) -> ModelLike | str:
     from wolfhound.designs.factors import MODELS  # noqa: PLC0415 - not needed for --help
 
     if name == "terms":
         return None
-    require(name in MODELS, "--model", f"one of {', '.join(MODELS)}, terms", name)
+    if not name.strip().isidentifier():
+        require(intercept, "--no-intercept", "left out with a formula: write 0 + ...", name)
+        return name
+    require(name in MODELS, "--model", f"one of {', '.join(MODELS)}, terms, or a formula: 1 + x", name)
     return MODELS[name](intercept)
 
 

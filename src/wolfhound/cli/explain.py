@@ -25,13 +25,13 @@ from wolfhound.cli.solve import weigh_oracles
 from wolfhound.core.contracts import Status
 from wolfhound.core.text import passes_text, seconds_text
 from wolfhound.core.validate import number, require
+from wolfhound.data.atoms import to_places
 from wolfhound.data.encoding import EncodingPlan, Missing, encode_source
 from wolfhound.data.files import FileRows
 from wolfhound.data.table_files import NAMED, ArrayTable, open_table
 from wolfhound.data.writers import TABLES, Columns, write_table
 from wolfhound.many.result import STATUSES, ManyResult
-from wolfhound.show.markup import Grid, draw_pictures
-from wolfhound.show.markup import list_weights as grid_weights
+from wolfhound.show.markup import Grid, draw_pictures, list_records, list_weights
 from wolfhound.solve.result import Result, picture_weights
 
 if TYPE_CHECKING:
@@ -109,8 +109,7 @@ def explain(
     ] = None,
     checkpoint: opt.Checkpoint = None,
     picture: Annotated[
-        Path | None,
-        opt.file_output("Draw the mixture, of --targets the distances: .png, .svg or .pdf.", "--plot"),
+        Path | None, opt.picture_output("Draw the mixture, of --targets the distances")
     ] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
@@ -143,13 +142,21 @@ def explain(
         output.notify(f"{subject}: {text}")
     limit = number(max_seconds, "max_seconds", low=0.0)
     goal: dict[str, Any] = {"rtol": rtol, "max_seconds": limit, "seed": seed}
-    goal |= {"over": opt.WeightOptions(cone, price, mass, cap, at_most).make(), "ridge": ridge}
+    goal |= {"over": opt.make_weights(cone, price, mass, cap, at_most), "ridge": ridge}
     if targets is not None:
         require(checkpoint is None, "--checkpoint", "given with one `--target`", "`--targets`; see --save")
         goal |= {"skip": skip, "out": save}
-        found = explain_file(rows, targets, exclude_self=exclude_self, **goal)
-        found.deliver(outputs, summary, as_json=as_json, top=top)
-        raise Exit(output.exit_code(found.result))
+        called, result = _explain_file(rows, targets, exclude_self=exclude_self, **goal)
+        columns = {"target": np.array(called, np.str_), **result.to_columns()}
+        if summary is not None:
+            write_table(summary, columns)
+        mixtures = list_mixtures(result, {"target": columns["target"]}, "weight")
+        outputs.write(result, lambda path: write_table(path, mixtures), names=result.names)
+        if as_json:
+            output.print_json({"table": rows.describe(), "targets": _list_documents(result, columns)})
+        else:
+            _print_file(called, result, top)
+        raise Exit(output.exit_code(result))
     for given, option_name in ((summary, "--summary"), (save, "--save"), (skip or None, "--skip")):
         require(given is None, option_name, "given with `--targets` only", "`--target`")
     wanted = [find_atom(text, rows.names, rows.size) for text in target or []]
@@ -182,8 +189,8 @@ def _explain_atoms(
     rows: opt.NamedRows, ids: Sequence[int], exclude_self: bool, *, max_seconds: float, **settings: Any
 ) -> Iterator[Explanation]:
     """Explain some rows of the file, one after the other, until one is cut short."""
-    places = [rows.find_place(i) for i in ids]
-    points = rows.atoms.take(np.array(places, np.int64)).astype(np.float64)
+    places = np.array(to_places(rows.table, ids, "--target"), np.int64)
+    points = rows.atoms.take(places).astype(np.float64)
     # One oracle for all: what it learns of the atoms in a first pass is kept.
     oracle, names = wh.Scan(rows.atoms), rows.kept_names
     end = time.monotonic() + max_seconds
@@ -226,18 +233,14 @@ def _deliver(
         return done
     for explanation in [] if live else done:
         explanation.print(console, top)
-    console.print(_sum_up(done, wanted))
-    return done
-
-
-def _sum_up(done: Sequence[Explanation], wanted: int) -> str:
     results = [explanation.result for explanation in done]
     proved = sum(result.success for result in results)
     support = np.mean([result.support for result in results])
     seconds = seconds_text(sum(result.seconds for result in results))
     passes = passes_text(sum(result.passes for result in results))
     cost = f"{support:.3g} atoms each on average, {passes}, {seconds}"
-    return f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap, {cost}"
+    console.print(f"[bold]{proved} of {wanted} targets proved[/] to the wanted gap, {cost}")
+    return done
 
 
 def _write_explanations(outputs: output.Outputs, rows: opt.NamedRows, done: Sequence[Explanation]) -> None:
@@ -282,61 +285,47 @@ def _name_results(done: Sequence[Explanation]) -> dict[str, Result]:
 # ---------------------------------------------------------------- all points of a file
 
 
-class FileExplained(NamedTuple):
-    """Targets by name, and their mixtures."""
-
-    targets: Sequence[str]
-    result: ManyResult
-    names: Sequence[str] | None
-    table: dict[str, Any] | None = None
-
-    def deliver(self, outputs: output.Outputs, summary: Path | None, *, as_json: bool, top: int) -> None:
-        """Write the files that are asked for, and print."""
-        targets = {"target": np.array(self.targets, np.str_)}
-        columns = {**targets, **self.result.to_columns()}
-        if summary is not None:
-            write_table(summary, columns)
-        mixtures = list_mixtures(self.result, targets, self.names, "weight")
-        outputs.write(self.result, lambda path: write_table(path, mixtures), names=self.names)
-        if not as_json:
-            self.print(top)
-            return
-        documents = []
-        for i, row in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
-            atoms = [atom._asdict() for atom in self.result.top(i, len(self.result.ids))]
-            success = STATUSES[self.result.codes[i]].success
-            documents.append({**dict(zip(columns, row, strict=True)), "success": success, "atoms": atoms})
-        output.print_json({"table": self.table, "targets": documents})
-
-    def print(self, top: int) -> None:
-        """Print the first targets with their atoms, and how many were proved."""
-        console, result = output.stdout(), self.result
-        for i in range(min(len(result), SHOWN)):
-            grid = grid_weights("", result.top(i, len(result.ids)), size=int(result.support[i]))
-            cost = f"{result.support[i]} atoms, {passes_text(float(result.passes[i]))}"
-            proof = f"{result.distance[i]:.6g}, proved gap {result.gap[i]:.2g}, {cost}"
-            print_mixture(console, self.targets[i], grid, top, proof, STATUSES[result.codes[i]])
-        if len(result) > SHOWN:
-            console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
-        support = result.support.mean() if len(result) else 0.0
-        cost = f"{support:.3g} atoms each on average, {seconds_text(result.seconds)}"
-        console.print(f"[bold]{result.verdict()}[/], {cost}")
+def _list_documents(result: ManyResult, columns: Columns) -> list[dict[str, object]]:
+    """Every target with its columns and its atoms, as JSON values."""
+    documents = list_records(columns)
+    for i, document in enumerate(documents):
+        document["success"] = STATUSES[result.codes[i]].success
+        document["atoms"] = [atom._asdict() for atom in result.top(i, len(result.ids))]
+    return documents
 
 
-def list_mixtures(
-    result: ManyResult, places: dict[str, NDArray[Any]], names: Sequence[str] | None, weight: str
-) -> dict[str, NDArray[Any]]:
+def _print_file(called: Sequence[str], result: ManyResult, top: int) -> None:
+    """Print the first targets with their atoms, and how many were proved."""
+    console = output.stdout()
+    for i in range(min(len(result), SHOWN)):
+        grid = list_weights("", result.top(i, len(result.ids)), size=int(result.support[i]))
+        cost = f"{result.support[i]} atoms, {passes_text(float(result.passes[i]))}"
+        proof = f"{result.distance[i]:.6g}, proved gap {result.gap[i]:.2g}, {cost}"
+        print_mixture(console, called[i], grid, top, proof, STATUSES[result.codes[i]])
+    if len(result) > SHOWN:
+        console.print(f"[dim]... {len(result) - SHOWN:,} more: --out and --summary write all[/]")
+    support = result.support.mean() if len(result) else 0.0
+    cost = f"{support:.3g} atoms each on average, {seconds_text(result.seconds)}"
+    console.print(f"[bold]{result.verdict()}[/], {cost}")
+
+
+def list_mixtures(result: ManyResult, places: Columns, weight: str) -> dict[str, NDArray[Any]]:
     """Columns with one row per target and atom that has weight."""
-    which = np.repeat(np.arange(len(result)), result.support)
+    which, names = np.repeat(np.arange(len(result)), result.support), result.names
     labels = np.array([""] if names is None else names, np.str_)
     found = {name: column[which] for name, column in places.items()}
     found |= {"id": result.ids, "name": labels[result.ids if names is not None else 0 * result.ids]}
     return found | {weight: result.weights}
 
 
-def explain_file(rows: opt.NamedRows, file: str, *, exclude_self: bool, **options: Any) -> FileExplained:
-    """Explain all points of a file, one per row; `exclude_self`: point i is atom i, which is not used."""
-    atoms, names = rows.atoms, rows.names
+def _explain_file(
+    rows: opt.NamedRows, file: str, *, exclude_self: bool, **options: Any
+) -> tuple[Sequence[str], ManyResult]:
+    """Names of all points of a file, one per row, and their mixtures.
+
+    `exclude_self`: point i is atom i, which is not used.
+    """
+    atoms = rows.atoms
     if rows.table is not None and rows.table.ids is not None:
         rule = "None where rows of ATOMS are left out: write them to a file of their own first"
         require(options["out"] is None, "--save", rule, options["out"])
@@ -349,20 +338,13 @@ def explain_file(rows: opt.NamedRows, file: str, *, exclude_self: bool, **option
     if exclude_self and m != n:
         rule = f"come with {n:,} targets, row i being atom i"
         raise ValueError(f"`--exclude-self` must {rule}. Got {m:,} in {file}.")
-    named = {
-        "targets": "--targets",
-        "out": "--save",
-        "skip=True": "--skip",
-        "ridge": "--ridge",
-        "cap": "--cap",
-    }
-    with opt.name_options(**named):
+    with opt.name_options(**{"out": "--save", "skip=True": "--skip"}):
         result = wh.minimize_many(
             points, atoms, exclude=np.arange(m)[:, None] if exclude_self else None, progress=True, **options
         )
     kept = rows.kept_names if exclude_self else None
     called = [str(i) for i in range(m)] if kept is None else kept
-    return FileExplained(called, replace(rows.name_rows(result), names=names), names, rows.describe())
+    return called, replace(rows.name_rows(result), names=rows.names)
 
 
 def _read_points(file: str, rows: opt.NamedRows, *, skip: bool) -> NDArray[Any] | FileRows:

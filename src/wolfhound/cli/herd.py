@@ -51,11 +51,7 @@ def herd(
     m: Annotated[int, option("Rows to choose.", "-m", "--size", min=1)],
     out: Annotated[
         Path | None,
-        opt.file_output(
-            "Write the chosen rows, with all their columns, ids and weights: .csv, .json, .npy or .parquet.",
-            "-o",
-            "--out",
-        ),
+        opt.table_output("Write the chosen rows, with all their columns, ids and weights", "-o", "--out"),
     ] = None,
     columns: Annotated[Texts, _what("Columns that count; else all that can.", metavar="A,B,C")] = None,
     target: Annotated[str | None, _what("Rows to match; else ATOMS themselves.", metavar="FILE")] = None,
@@ -66,7 +62,7 @@ def herd(
             metavar="LABELS",
         ),
     ] = None,
-    missing: opt.MissingValues = "drop",
+    missing: opt.MissingValues = "level",
     numeric_only: opt.NumericOnly = False,
     balanced: Annotated[bool, _what("Equally many rows of every class.", "--balanced")] = False,
     start: Annotated[
@@ -87,10 +83,7 @@ def herd(
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: Annotated[int, option("Seed of all that is random.", min=0)] = 0,
     save: opt.Save = None,
-    picture: Annotated[
-        Path | None,
-        opt.file_output("Draw the distance by m, and the chosen rows: .png, .svg or .pdf.", "--plot"),
-    ] = None,
+    picture: Annotated[Path | None, opt.picture_output("Draw the distance by m, and the chosen rows")] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -115,7 +108,7 @@ def herd(
     """
     from wolfhound.herding.herd import herd as choose  # noqa: PLC0415 - numba
 
-    outputs = output.Outputs(out, save, picture, page).check("rows that were chosen", "herd")
+    outputs = output.Outputs(out, save, picture, page).check("herd")
     if balanced and not by:
         raise ValueError("`--balanced` must come with --by.")
     made, policy = _make_kernel(kernel, lengthscale, scores, target), opt.parse_missing(missing)

@@ -3,12 +3,13 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from typer import Argument, Exit, Typer
@@ -34,7 +35,7 @@ from wolfhound.show.markup import Field, Summary
 if TYPE_CHECKING:
     from wolfhound.planning.plan import Choice
 
-app = Typer(cls=Commands, no_args_is_help=True, help="Build, ask, edit, describe and check indexes of atoms.")
+app = Typer(cls=Commands, no_args_is_help=True)
 
 _QUERIES = 10_000
 _AUTO = "auto"
@@ -105,7 +106,7 @@ def build(
 
     wolfhound index build "part-*.npy" -o codes --kind int8-file
     """
-    opt.check_saved(out, "--out", "an index", SAVED_AS)
+    opt.check_saved(out, "--out", SAVED_AS)
     if kind != _AUTO:
         _check_kind(kind, queries, ratio)
     rows, wish = opt.open_atoms(atoms), 1.0 if ratio is None else ratio
@@ -266,21 +267,15 @@ def append(
     wolfhound index append codes atoms.npy new.npy -o codes2 --write-atoms all.npy
     """
     _check_places(out, write)
-    index, added = _open(path, opt.open_atoms(atoms)), opt.open_atoms(rows)
+    old, added = _open(path, opt.open_atoms(atoms)), opt.open_atoms(rows)
     opt.check_files(atoms, rows, "ROWS")
-    edit = _apply("adding rows", index, lambda: index.append(added))
+    index, done = _edit("adding rows", old, lambda: old.append(added))
     where = f"{atoms},{rows}" if write is None else str(write)
-    opens = write is not None or _opens(where, edit.index.atoms)
+    opens = write is not None
+    with contextlib.suppress(ValueError, TypeError, OSError):
+        opens = opens or store.are_same(index.atoms, opt.open_atoms(where))
     require(opens, "--write-atoms", f"given: {where} does not open as the atoms of the new index", "none")
-    edit.keep(path if out is None else out, write, where, as_json=as_json)
-
-
-def _opens(where: str, atoms: Atoms) -> bool:
-    """Whether a text opens as these atoms."""
-    try:
-        return store.are_same(atoms, opt.open_atoms(where))
-    except (ValueError, TypeError, OSError):
-        return False
+    _keep(index, path if out is None else out, write, where, **done, as_json=as_json)
 
 
 @app.command(cls=Command)
@@ -309,14 +304,14 @@ def remove(
     given = opt.split(ids or []) if ids_file is None else [*opt.split(ids or []), *read_names(ids_file)]
     gone = opt.parse_ids(given, "--ids", "ids of atoms, such as 3,17")
     require(bool(gone), "--ids", "at least one id, here or in --ids-file", "none")
-    index = _open(path, opt.open_atoms(atoms))
-    edit = _apply("removing rows", index, lambda: index.remove(np.array(gone)))
+    old = _open(path, opt.open_atoms(atoms))
+    index, done = _edit("removing rows", old, lambda: old.remove(np.array(gone)))
     left = f"{atoms} without the rows that were removed" if write is None else str(write)
-    edit.keep(path if out is None else out, write, left, as_json=as_json)
+    _keep(index, path if out is None else out, write, left, **done, as_json=as_json)
 
 
 def _check_places(out: Path | None, write: Path | None) -> None:
-    opt.check_saved(out, "--out", "an index", SAVED_AS)
+    opt.check_saved(out, "--out", SAVED_AS)
     opt.check_file(write, "--write-atoms", [".npy"])
 
 
@@ -328,32 +323,27 @@ def _open(path: Path, atoms: Atoms) -> Any:
     return index
 
 
-class _Edit(NamedTuple):
-    """The index after an edit, how many atoms it had, and how long that took."""
-
-    index: Any
-    before: int
-    seconds: float
-
-    def keep(self, target: Path, write: Path | None, where: str, *, as_json: bool) -> None:
-        """Write the atoms, then the index, and say what there is now, and of which atoms."""
-        # Whenever that is cut short, what is there fits together.
-        if write is not None:
-            write_atoms(write, self.index.atoms)
-        self.index.save(target)
-        kind, n, size = find_saved(target), self.index.atoms.shape[0], self.index.nbytes
-        record = {"kind": kind.name, "atoms": n, "before": self.before, "bytes": size}
-        record |= {"seconds": self.seconds, "path": str(target), "atoms_file": where}
-        cost = f"{bytes_text(size)}, {seconds_text(self.seconds)}"
-        text = f"{kind.title}, {self.before:,} -> {n:,} atoms, {cost}: {target}"
-        output.tell_record(as_json, record, f"{text}\nIts atoms are now {where}.")
-
-
-def _apply(text: str, index: Any, run: Callable[[], Any]) -> _Edit:
-    """Edit an index, and show what is done."""
+def _edit(what: str, index: Any, run: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
+    """Edit an index, and show what is done; how many atoms it had, and how long it took."""
     begin = time.perf_counter()
-    with show_progress(True, read_rows(text)):
-        return _Edit(run(), index.atoms.shape[0], time_solving(begin))
+    with show_progress(True, read_rows(what)):
+        return run(), {"before": index.atoms.shape[0], "seconds": time_solving(begin)}
+
+
+def _keep(
+    index: Any, target: Path, write: Path | None, where: str, *, before: int, seconds: float, as_json: bool
+) -> None:
+    """Write the atoms, then the index, and say what there is now, and of which atoms."""
+    # Whenever that is cut short, what is there fits together.
+    if write is not None:
+        write_atoms(write, index.atoms)
+    index.save(target)
+    kind, n, size = find_saved(target), index.atoms.shape[0], index.nbytes
+    record = {"kind": kind.name, "atoms": n, "before": before, "bytes": size}
+    record |= {"seconds": seconds, "path": str(target), "atoms_file": where}
+    cost = f"{bytes_text(size)}, {seconds_text(seconds)}"
+    text = f"{kind.title}, {before:,} -> {n:,} atoms, {cost}: {target}"
+    output.tell_record(as_json, record, f"{text}\nIts atoms are now {where}.")
 
 
 # ---------------------------------------------------------------- info

@@ -30,7 +30,6 @@ from wolfhound.data.tables import Kind, find_free
 from wolfhound.data.writers import write_table
 
 if TYPE_CHECKING:
-    from wolfhound.mixtures.families import LikelihoodFamily
     from wolfhound.mixtures.fit import MixtureFit
 
 _SECOND = {
@@ -64,15 +63,10 @@ def npmle(
     atol: Annotated[float, opt.stopping("Wanted proved gap, in nats per observation.")] = 1e-6,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     out: Annotated[
-        Path | None,
-        opt.file_output(
-            "Write a posterior mean for every row: .csv, .json, .npy or .parquet.", "--out", "-o"
-        ),
+        Path | None, opt.table_output("Write a posterior mean for every row", "-o", "--out")
     ] = None,
     save: opt.Save = None,
-    picture: Annotated[
-        Path | None, opt.file_output("Draw prior, marginal and shrinkage: .png, .svg or .pdf.", "--plot")
-    ] = None,
+    picture: Annotated[Path | None, opt.picture_output("Draw prior, marginal and shrinkage")] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -88,7 +82,7 @@ def npmle(
 
     wolfhound npmle batters.csv --x hits --trials at_bats --family binomial -o posterior.csv --json
     """
-    outputs = output.Outputs(out, save, picture, page).check("a mixture", "mixture")
+    outputs = output.Outputs(out, save, picture, page).check("mixture")
     require(family in _SECOND, "family", f"one of {', '.join(sorted(_SECOND))}", repr(family))
     table = open_table(data)
     if isinstance(table, ArrayTable):
@@ -96,9 +90,14 @@ def npmle(
     flag = _SECOND[family]
     beside = _find_second(table, family, {"--se": se, "--exposure": exposure, "--trials": trials})
     values, found = _read_columns(table, {"--x": x, flag: beside, "--weights": weights}, missing)
+    freedom = (df is not None) == (family == "student-t")
+    require(freedom, "--df", "given with --family student-t, and only then", df)
+    from wolfhound.mixtures.families import FAMILIES  # noqa: PLC0415 - scipy and numba are slow to load
+
+    second = values[flag] if flag in values else float(beside)
     fit = wh.npmle(
         values["--x"],
-        _make_family(family, values[flag] if flag in values else float(beside), df),
+        FAMILIES[family](*([] if df is None else [df]), second),
         values.get("--weights"),
         null=null,
         atol=atol,
@@ -132,8 +131,7 @@ def _read_columns(
         what = f"a column of numbers; {name} holds {kind.value}"
         require(kind is Kind.NUMBER, flag, what, repr(name))
     wanted = list(dict.fromkeys(named.values()))
-    with opt.name_options():
-        found = encode_source(table, EncodingPlan(missing=Missing.DROP, called="DATA"), wanted)
+    found = encode_source(table, EncodingPlan(missing=Missing.DROP, called="DATA"), wanted)
     if missing == "error":
         opt.require_complete(found, "DATA", "leave such rows out with --missing drop")
     rows = found.take(np.arange(found.shape[0])).astype(np.float64)
@@ -155,15 +153,6 @@ def _find_second(table: Table, family: str, given: dict[str, str | None]) -> str
             names = ", ".join(table.names)
             raise ValueError(f"`{flag}` must be a number or a column among {names}. Got {text!r}.") from None
     return text
-
-
-def _make_family(name: str, second: float | Vector, df: float | None) -> LikelihoodFamily:
-    wanted = name == "student-t"
-    require((df is not None) == wanted, "--df", "given with --family student-t, and only then", df)
-    from wolfhound.mixtures.families import FAMILIES  # noqa: PLC0415 - scipy and numba are slow to load
-
-    family: LikelihoodFamily = FAMILIES[name](*([] if df is None else [df]), second)
-    return family
 
 
 def _list_posterior(

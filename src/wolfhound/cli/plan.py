@@ -39,9 +39,7 @@ def plan(
     ] = False,
     batch: Annotated[int, option("Queries that are asked together.", min=1)] = 1,
     seed: Annotated[int, option("Seed of the sample.", min=0)] = 0,
-    picture: Annotated[
-        Path | None, opt.file_output("Draw the time in all of every oracle: .png, .svg or .pdf.", "--plot")
-    ] = None,
+    picture: Annotated[Path | None, opt.picture_output("Draw the time in all of every oracle")] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
 ) -> None:

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from typer import Argument, Typer
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
 
 app = Typer(cls=Commands, no_args_is_help=True)
 
-
-@app.callback()
-def policy() -> None:
-    """Policies whose actions are mixtures of many given vectors."""
-
-
 AUTO, SCAN = "auto", "scan"
 _KNOWN = f"{AUTO}, {SCAN}, or an index, as for index build --kind"
 Search = Annotated[str, option(f"How atoms are searched: {_KNOWN}.", "--search", metavar="NAME")]
@@ -47,15 +42,6 @@ class PolicyStepName(StrEnum):
     BACKTRACKING = "backtracking"
     VISITATION = "visitation"
     PAPER = "paper"
-
-
-class ModelFiles(NamedTuple):
-    """The files of a model; None: not given."""
-
-    reward: str | None
-    transition: str | None
-    start: str | None
-    centres: str | None
 
 
 @app.command(cls=Command)
@@ -87,9 +73,7 @@ def solve(
     max_steps: opt.MaxSteps = 1000,
     max_seconds: opt.MaxSeconds = opt.UNLIMITED,
     seed: Annotated[int, option("Seed of the first policy, and of a random model.", min=0)] = 0,
-    out: Annotated[
-        Path | None, opt.file_output("Write state, atom and weight: .csv, .json, .npy or .parquet.")
-    ] = None,
+    out: Annotated[Path | None, opt.table_output("Write state, atom and weight")] = None,
     save: opt.Save = None,
     picture: opt.Plot = None,
     page: opt.Report = None,
@@ -108,16 +92,18 @@ def solve(
     wolfhound policy solve atoms.npy --reward R.npy --transition P.npy \
       --centres C.npy --curvature 2 --search clusters --save run --plot run.png
     """
-    from wolfhound.policy import fwpo, sfwpo  # noqa: PLC0415 - numba
+    from wolfhound.policy import fwpo, random_acmdp, sfwpo  # noqa: PLC0415 - numba
 
-    outputs = output.Outputs(out, save, picture, page).check("a policy", "policy")
+    outputs = output.Outputs(out, save, picture, page).check("policy")
     require(0.0 < ratio <= 1.0, "ratio", "in (0, 1]", ratio)
     number(max_steps, "max_steps", low=0.0)
-    given = ModelFiles(reward, transition, start, centres)
+    files = {"reward": reward, "transition": transition, "start": start, "centres": centres}
     if atoms is None:
-        model = _make_random(given, states, rows, dim, gamma=gamma, curvature=curvature, seed=seed)
+        opt.refuse("without ATOMS", **files)
+        n = opt.parse_count(rows, "--rows")
+        model = random_acmdp(states, n, dim, gamma=gamma, curvature=curvature, seed=seed)
     else:
-        model = _read(atoms, given, gamma=gamma, curvature=curvature)
+        model = _read_model(atoms, files, gamma=gamma, curvature=curvature)
     model = _attach_oracle(model, search, ratio, max_steps)
     settings: dict[str, Any] = {"step": _make_step(step), "rtol": rtol, "atol": atol, "seed": seed}
     settings |= {"max_steps": max_steps, "max_seconds": max_seconds}
@@ -134,32 +120,21 @@ def solve(
 # ---------------------------------------------------------------- names and files -> objects
 
 
-def _make_random(
-    given: ModelFiles, states: int, rows: float, dim: int, *, gamma: float, curvature: float, seed: int
-) -> ACMDP:
-    """A random model; files of a model make no sense then."""
-    from wolfhound.policy import random_acmdp  # noqa: PLC0415 - numba
-
-    opt.refuse("without ATOMS", **given._asdict())
-    n = opt.parse_count(rows, "--rows")
-    return random_acmdp(states, n, dim, gamma=gamma, curvature=curvature, seed=seed)
-
-
-def _read(atoms: str, given: ModelFiles, *, gamma: float, curvature: float) -> ACMDP:
+def _read_model(atoms: str, files: Mapping[str, str | None], *, gamma: float, curvature: float) -> ACMDP:
     from wolfhound.policy import ACMDP, AffineReward, AffineTransition, QuadraticReward  # noqa: PLC0415
     from wolfhound.policy.tabular.models import Reward  # noqa: PLC0415
 
-    opt.demand("with ATOMS", reward=given.reward, transition=given.transition)
-    weights = readers.read_matrix(str(given.reward))
+    opt.demand("with ATOMS", reward=files["reward"], transition=files["transition"])
+    weights, centred, start = readers.read_matrix(str(files["reward"])), files["centres"], files["start"]
     reward: Reward = AffineReward(weights)
     if curvature > 0.0:
-        centres = np.zeros_like(weights) if given.centres is None else readers.read_matrix(given.centres)
+        centres = np.zeros_like(weights) if centred is None else readers.read_matrix(centred)
         reward = QuadraticReward(weights, centres, curvature=curvature)
     else:
-        opt.refuse("without --curvature", centres=given.centres)
+        opt.refuse("without --curvature", centres=centred)
     alike = np.full(len(weights), 1.0 / len(weights))
-    first = alike if given.start is None else readers.read_vector(given.start)
-    path = str(given.transition)
+    first = alike if start is None else readers.read_vector(start)
+    path = str(files["transition"])
     require(path.endswith(".npy"), "--transition", "a .npy file of S x d x S numbers", path)
     chances = AffineTransition(readers.read_array(path))
     return ACMDP(reward, chances, gamma, first, readers.read_atoms(atoms))

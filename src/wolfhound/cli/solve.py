@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import wolfhound as wh
 from wolfhound.cli import _options as opt
@@ -51,24 +52,6 @@ class StepName(StrEnum):
     ADAPTIVE = "adaptive"
     OPEN_LOOP = "open-loop"
 
-
-class ObjectiveFiles(NamedTuple):
-    """The options that only some objectives take; None: not given."""
-
-    target: str | None
-    design: str | None
-    response: str | None
-    labels: str | None
-    delta: float | None
-
-
-_TAKES = {
-    ObjectiveName.SQUARED_DISTANCE: ("target",),
-    ObjectiveName.LEAST_SQUARES: ("design", "response"),
-    ObjectiveName.LOGISTIC: ("design", "labels"),
-    ObjectiveName.HUBER: ("design", "response", "delta"),
-    ObjectiveName.MIXTURE: (),
-}
 
 _of_f, _file = opt.in_panel("The objective f"), opt.in_panel("The objective f", metavar="FILE")
 _of_method = opt.in_panel("The method")
@@ -141,15 +124,21 @@ def solve(
 
     wolfhound solve columns.npy --objective squared-distance --target b.npy --cone --price 0.1
     """
-    outputs = output.Outputs(out, save, picture, page).check("a result", "result")
+    outputs = output.Outputs(out, save, picture, page).check("result")
     resumed = output.check_checkpoint(checkpoint)
-    f = make_objective(objective, ObjectiveFiles(target, design, response, labels, delta))
+    beside = {"target": target, "design": design, "response": response, "labels": labels, "delta": delta}
+    f = make_objective(objective, beside)
     mover = make_method(method, step, lazy, smoothness=f.smoothness)
-    over = opt.WeightOptions(cone, price, mass, cap, at_most).make()
+    over = opt.make_weights(cone, price, mass, cap, at_most)
     rows, known = opt.read_atoms(atoms, names)
     if resumed:
         output.notify(resumed)
-    with _open_oracle(atoms, rows, ray) as oracle:
+    searched: AbstractContextManager[Oracle | Atoms] = contextlib.nullcontext(rows)
+    if ray is not None:
+        from wolfhound.oracles import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
+
+        searched = cluster.shard(atoms, address=ray)
+    with searched as oracle:
         result = wh.minimize(
             f,
             oracle,
@@ -183,31 +172,21 @@ def weigh_oracles(atoms: Atoms, *results: Result) -> Choice:
     return wh.choose_oracle(atoms, queries=max(asked, 1))
 
 
-def _open_oracle(path: str, atoms: Atoms, address: str | None) -> AbstractContextManager[Oracle | Atoms]:
-    """Give what is searched: the atoms here, or shards of them in a cluster."""
-    if address is None:
-        return contextlib.nullcontext(atoms)
-    from wolfhound.oracles import cluster  # noqa: PLC0415 - ray is an extra, and slow to load
-
-    return cluster.shard(path, address=address)
-
-
-def make_objective(name: ObjectiveName, given: ObjectiveFiles) -> Objective:
+def make_objective(name: ObjectiveName, given: Mapping[str, Any]) -> Objective:
     """Return f from the files that were given; refuse those of another objective."""
-    beside, takes, values = f"with --objective {name}", _TAKES[name], given._asdict()
-    opt.refuse(beside, **{field: value for field, value in values.items() if field not in takes})
-    opt.demand(beside, **{field: values[field] for field in takes if field != "delta"})
-    if name is ObjectiveName.MIXTURE:
-        return wh.MixtureLikelihood()
-    if name is ObjectiveName.SQUARED_DISTANCE:
-        return wh.SquaredDistance(readers.read_vector(str(given.target)))
-    design = readers.read_matrix(str(given.design))
-    if name is ObjectiveName.LOGISTIC:
-        return wh.Logistic(design, readers.read_vector(str(given.labels)))
-    response = readers.read_vector(str(given.response))
-    if name is ObjectiveName.LEAST_SQUARES:
-        return wh.LeastSquares(design, response)
-    return wh.Huber(design, response, delta=1.0 if given.delta is None else given.delta)
+    vector, matrix = readers.read_vector, readers.read_matrix
+    objectives: dict[ObjectiveName, tuple[Callable[..., Objective], dict[str, Callable[[Any], Any]]]] = {
+        ObjectiveName.SQUARED_DISTANCE: (wh.SquaredDistance, {"target": vector}),
+        ObjectiveName.LEAST_SQUARES: (wh.LeastSquares, {"design": matrix, "response": vector}),
+        ObjectiveName.LOGISTIC: (wh.Logistic, {"design": matrix, "labels": vector}),
+        ObjectiveName.HUBER: (wh.Huber, {"design": matrix, "response": vector, "delta": float}),
+        ObjectiveName.MIXTURE: (wh.MixtureLikelihood, {}),
+    }
+    make, takes = objectives[name]
+    beside = f"with --objective {name}"
+    opt.refuse(beside, **{field: value for field, value in given.items() if field not in takes})
+    opt.demand(beside, **{field: given[field] for field in takes if field != "delta"})
+    return make(**{field: read(given[field]) for field, read in takes.items() if given[field] is not None})
 
 
 def make_method(name: MethodName, step: StepName | None, lazy: bool, *, smoothness: float) -> Method:

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -51,8 +50,7 @@ def unmix(
     ] = None,
     summary: opt.Summary = None,
     picture: Annotated[
-        Path | None,
-        opt.file_output("Draw maps of the misfit and the largest fractions: .png, .svg or .pdf.", "--plot"),
+        Path | None, opt.picture_output("Draw maps of the misfit and the largest fractions")
     ] = None,
     page: opt.Report = None,
     as_json: opt.Json = False,
@@ -77,13 +75,12 @@ def unmix(
     pixels = opt.read_points(cube)
     spectra, known = opt.read_atoms(library, names)
     named = {"targets": "`CUBE`", "atoms": "--library", "out": "--save", "skip=True": "--skip"}
-    named |= {"ridge": "--ridge", "cap": "--cap", "max_atoms": "--max-atoms"}
     with opt.name_options(**named):
         result = wh.minimize_many(
             pixels,
             spectra,
             rtol=rtol,
-            over=opt.WeightOptions(cone, price, mass, cap, at_most).make(),
+            over=opt.make_weights(cone, price, mass, cap, at_most),
             ridge=ridge,
             max_atoms=max_atoms,
             names=known,
@@ -98,16 +95,16 @@ def unmix(
     title = f"all {len(result):,} pixels of {Path(cube).name}, by {Path(library).name}"
     outputs.finish(
         result,
-        lambda path: _write_fractions(path, result, known),
+        lambda path: _write_fractions(path, result),
         as_json=as_json,
         figure=lambda: result.plot(title=title),
         names=known,
     )
 
 
-def _write_fractions(path: Path, result: ManyResult, names: Sequence[str] | None) -> None:
+def _write_fractions(path: Path, result: ManyResult) -> None:
     """One array for .npy, else a row per pixel and spectrum that has a part in it."""
     if path.suffix.lower() == ".npy":
         write_file(path, npy_bytes(result.to_dense()))
         return
-    write_table(path, list_mixtures(result, result.to_places(), names, "fraction"))
+    write_table(path, list_mixtures(result, result.to_places(), "fraction"))

@@ -24,7 +24,8 @@ the move goes to the first bound, whose atom leaves, or to the minimum if that c
 Two kinds of callers share these kernels. `corral.Corral` serves those whose prices come from outside:
 a pool of atoms, a Newton model. `walk` is a compiled loop over Gram rows, one target after the other, with
 prices in the type of the rows that it is given, then in float64; it knows no caps. `advance` and
-`walk` are longer than other functions: what a kernel calls is compiled again with it, level by level.
+`walk` are longer than other functions, and have no `min` and `max`: what a kernel calls is compiled again
+with it, level by level.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -264,7 +265,9 @@ def advance(
             if not (gain > 0.0 and weight < np.inf):
                 return 0
             for i in range(k):
-                weights[i] = min(max(0.0, weights[i] - weight * y[i]), caps[i])
+                here = weights[i] - weight * y[i]
+                here = here if here > 0.0 else 0.0
+                weights[i] = here if here < caps[i] else caps[i]
             if where == -2:  # only its pull changes
                 for i in range(k):
                     u[i] -= sign * bound * (row[i] - alpha * v[i])
@@ -279,7 +282,7 @@ def advance(
                 pivot = whole
                 for i in range(k):
                     pivot -= row[i] * row[i]
-            pivot = max(pivot, LEAST * whole)
+            pivot = pivot if pivot > LEAST * whole else LEAST * whole
         weights[k], labels[k], caps[k] = weight if sign > 0 else bound - weight, label, bound
         numbers[TOTAL] += 0.0 if sign > 0 else bound
         append(factor, lines, sizes, numbers, pivot, linear, 0.0 if sign > 0 else bound)
@@ -307,14 +310,14 @@ def advance(
             total += aim
             if aim <= floor or aim > end * (1.0 + ZERO):
                 end, here = 0.0 if aim <= floor else end, weights[i]
-                ratio = abs(here - end) / max(abs(here - aim), 1e-300)
+                ratio = abs(here - end) / (abs(here - aim) + 1e-300)
                 if block < 0 or ratio < reach:
-                    reach, block = min(ratio, 1.0), i
+                    reach, block = ratio if ratio < 1.0 else 1.0, i
         if not np.isfinite(total):
             return 0
         if block < 0:
             for i in range(k):
-                weights[i] = min(y[i], caps[i])
+                weights[i] = y[i] if y[i] < caps[i] else caps[i]
             numbers[MU] = shift - alpha * numbers[TOTAL]
             return 1
         moved = 1 if reach > 0.0 else moved
@@ -337,7 +340,7 @@ PRICE, SHARE, NONE = range(3)
 STATE, SLOT, SPARE = range(3)
 """Lines of places per atom: how it is, which row of the prices it has; a stack of spare rows."""
 
-AT_ZERO, IS_FREE, BARRED = range(3)
+AT_ZERO, IS_FREE = range(2)
 """How an atom is."""
 
 LANES = 32
@@ -430,36 +433,22 @@ def add_rows(out: NDArray[Any], rows: NDArray[Any], at: Ints, weights: NDArray[A
 
 @lean_kernel
 def lowest(values: NDArray[Any]) -> int:
-    """Place of the least of whole lanes of numbers: eight chains, as a plain minimum is not vectorised."""
-    r0 = r1 = r2 = r3 = r4 = r5 = r6 = r7 = values[0]
-    for i in range(0, len(values), 8):
-        part = values[i : i + 8]
-        r0 = part[0] if part[0] < r0 else r0
-        r1 = part[1] if part[1] < r1 else r1
-        r2 = part[2] if part[2] < r2 else r2
-        r3 = part[3] if part[3] < r3 else r3
-        r4 = part[4] if part[4] < r4 else r4
-        r5 = part[5] if part[5] < r5 else r5
-        r6 = part[6] if part[6] < r6 else r6
-        r7 = part[7] if part[7] < r7 else r7
-    r0, r1, r2, r3 = min(r0, r4), min(r1, r5), min(r2, r6), min(r3, r7)
-    least = min(min(r0, r1), min(r2, r3))  # noqa: PLW3301 - of two is quick to compile
-    for i in range(0, len(values), LANES):
-        part, there = values[i : i + LANES], 0
-        for j in range(len(part)):
-            there += part[j] == least
-        if there > 0:
+    """Place of the least of whole lanes of numbers, the first of equal ones: most lanes hold nothing less."""
+    least, place = values[0], 0
+    for start in range(0, len(values), LANES):
+        part, less = values[start : start + LANES], 0
+        for j in range(len(part)):  # a count is vectorised, a minimum is not
+            less += part[j] < least
+        if less > 0:
             for j in range(len(part)):
-                if part[j] == least:
-                    return i + j
-    return 0
+                if part[j] < least:
+                    least, place = part[j], start + j
+    return place
 
 
 @inlined
-def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes: Ints, b: int) -> int:
-    """Which line of `gram` has the products of atom b: its own, or the first, made of `rows` where given."""
-    if len(rows) == 0:
-        return b
+def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes: Ints, b: int) -> None:
+    """Make products of atom b with all from the rows: a line to work on, and a spare row of the prices."""
     line = gram[0]
     for j in range(sizes[ATOMS]):
         line[j] = dot(rows[j], rows[b])
@@ -468,7 +457,6 @@ def fetch(gram: Vector, singles: NDArray[Any], rows: Vector, marks: Ints, sizes:
     single = singles[marks[SLOT, b]]
     for j in range(sizes[ATOMS]):
         single[j] = line[j]
-    return 0
 
 
 @inlined
@@ -484,9 +472,10 @@ def begin(state: GramState, n: int, alpha: float, total: float, ridge: float) ->
             state.marks[SPARE, i] = i
 
 
-@inlined
+@lean_kernel
 def walk(
     state: GramState,
+    rows: Vector | None,
     ids: Ints,
     weights: Vector,
     count: int,
@@ -500,34 +489,28 @@ def walk(
     Until the gap is at most the goal, or f falls no more: by prices of `quick`, where these stall by `fine`.
     Dependent atoms of the start are left out.
 
-    Parameters
-    ----------
-    state
-        After `begin`.
-    ids, weights, count
-        Where to start: with a sum, at least one atom.
-    square
-        f is 1/2 w'(G + ridge I)w - c'w + square / 2 >= 0.
-    goal
-        Wanted gap; without a sum, the largest violation accepted.
-    most, steps
-        Most free atoms, and atoms that join.
+    `state` is that after `begin`; `rows` are its rows, None where it has a matrix: half of this is not
+    compiled then. The walk starts at the first `count` of `ids`, with a sum at least one; it ends with `most`
+    free atoms, after `steps` atoms that joined, or where the gap of
+    f = 1/2 w'(G + ridge I)w - c'w + square / 2 >= 0, without a sum the largest violation, is at most `goal`.
     """
-    gram, singles, rows, linear, quick = state.gram, state.singles, state.rows, state.linear, state.quick
+    gram, singles, linear, quick = state.gram, state.singles, state.linear, state.quick
     marks, factor, lines, labels = state.marks, state.factor, state.lines, state.labels
     gone, sizes, numbers, fine = state.gone, state.sizes, state.numbers, state.fine
     summed, wide = numbers[ALPHA] > 0.0, (sizes[ATOMS] + LANES - 1) // LANES * LANES
     row, prices, none, terms = lines[ROW], quick[PRICE, :wide], quick[NONE, :wide], linear[:wide]
     for j in range(wide):
         none[j] = -terms[j]
-    last, finely, diagonal, term = np.inf, False, 0.0, 0.0
+    last, finely, made, diagonal, term = np.inf, False, rows is None, 0.0, 0.0
     started, total, b, gain = 0, 0.0, -1, 0.0
     while True:
         onward = started == count
         if not onward:  # one that depends on those before gains nothing: it is left out
             b, gain = ids[started], 0.0
         if b >= 0:
-            line = gram[fetch(gram, singles, rows, marks, sizes, b)]
+            line = gram[b if rows is None else 0]
+            if rows is not None:
+                fetch(gram, singles, rows, marks, sizes, b)
             for i in range(sizes[FREE]):
                 row[i] = line[labels[i]]
             marks[STATE, b], diagonal, term = IS_FREE, line[b], linear[b]
@@ -537,7 +520,7 @@ def walk(
             gone[0, 0], sizes[GONE] = b, 1
         for i in range(sizes[GONE]):  # who left, and whose row of prices is spare
             marks[STATE, gone[0, i]] = AT_ZERO
-            if len(rows) > 0:
+            if rows is not None:
                 marks[SPARE, sizes[SPARES]] = marks[SLOT, gone[0, i]]
                 sizes[SPARES] += 1
         sizes[GONE] = 0
@@ -567,7 +550,7 @@ def walk(
             b = lowest(prices)
             gain = mu - prices[b]
         else:
-            if len(rows) == 0:
+            if rows is None:
                 for j in range(wide):
                     fine[j] = -terms[j]
                 add_rows(fine, gram, labels[:k], lines[WEIGHT, :k])
@@ -583,28 +566,14 @@ def walk(
             b = lowest(fine[:wide])
             gain = mu - fine[b]
         value = 0.5 * ((mu * numbers[TOTAL] if summed else 0.0) - bend + square)
-        gap, excess = max(gain * numbers[TOTAL] if summed else gain, 0.0), max(2.0 * value, 0.0)
+        gap, excess = gain * numbers[TOTAL] if summed else gain, 2.0 * value if value > 0.0 else 0.0
+        gap = gap if gap > 0.0 else 0.0
         gap = 0.5 * excess if gap >= excess else gap * (1.0 - 0.5 * gap / excess)
         solved = not gap > goal
         if solved or marks[STATE, b] != AT_ZERO or (k > 0 and not value < last):
             # Of a matrix, a proof by its residual follows; rows on demand are priced finely once more here.
-            if finely or len(fine) == 0 or (solved and len(rows) == 0):
+            if finely or len(fine) == 0 or (solved and made):
                 break
             last, finely, b = np.inf, True, -1
             continue
         last = value
-
-
-@lean_kernel
-def solve_state(
-    state: GramState,
-    ids: Ints,
-    weights: Vector,
-    count: int,
-    square: float,
-    goal: float,
-    most: int,
-    steps: int,
-) -> None:
-    """`walk`, as a kernel of its own."""
-    walk(state, ids, weights, count, square, goal, most, steps)

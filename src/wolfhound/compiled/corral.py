@@ -57,20 +57,9 @@ def forward_rows(factor: Vector, k: int, rows: Vector) -> None:
 class Corral:
     """Atoms with weights, and the factor that moves them; "corral" is Wolfe's word.
 
-    Atoms are known by the caller's labels. The free ones come first, then those at their cap.
-
-    Parameters
-    ----------
-    capacity
-        Largest number of free atoms; with a ridge, where none depends on others, room grows.
-    alpha
-        Added to every entry of G, where there is a sum: best near the mean of its diagonal.
-    cap
-        Most weight of an atom: a number, or one per label.
-    ridge
-        Added to the diagonal of G.
-    total
-        What weights sum to; None: no sum.
+    Atoms are known by the caller's labels. The free ones, up to `capacity`, come first, then those at their
+    cap; with a ridge, where none depends on others, room grows. Where weights have a sum, `total`, `alpha`
+    is added to every entry of G: best near the mean of its diagonal. `cap` is a number, or one per label.
     """
 
     def __init__(
@@ -117,18 +106,13 @@ class Corral:
     def labels(self) -> Ints:
         """(k,) labels of the atoms that have weight or may get it; a view where none is at its cap."""
         free = self._labels[: self.size]
-        return np.concatenate([free, self._capped]) if len(self._capped) else free
+        return np.concatenate([free, self.capped]) if len(self.capped) else free
 
     @property
     def weights(self) -> Vector:
         """(k,) their weights; a view, that the caller may write, where none is at its cap."""
         free = self._lines[WEIGHT, : self.size]
-        return np.concatenate([free, self.caps(self._capped)]) if len(self._capped) else free
-
-    @property
-    def capped(self) -> Ints:
-        """Labels of the atoms at their cap."""
-        return self._capped
+        return np.concatenate([free, self.caps(self.capped)]) if len(self.capped) else free
 
     def caps(self, labels: Ints) -> Vector:
         """(r,) caps of some labels."""
@@ -141,25 +125,13 @@ class Corral:
         self._numbers[ALPHA] = 0.0 if not summed else (alpha if alpha > 0.0 else 1.0)
         self._numbers[TOTAL] = self.total if self.total is not None else 0.0
         self._numbers[FLOOR] = kernels.ZERO * self._numbers[TOTAL]
-        self._capped: Ints = np.empty(0, np.int64)
+        self.capped: Ints = np.empty(0, np.int64)  # labels of the atoms at their cap
 
     def append(self, labels: Ints, cross: Vector, gram: Vector, linear: Vector) -> Ints:
-        """Free a block of atoms that have no weight; dependent ones are left out.
+        """Free a block of B atoms without weight, but for dependent ones; return the places of the others.
 
-        Parameters
-        ----------
-        labels : (B,)
-        cross : (B, k)
-            Gram entries with the atoms of `labels`, in their order.
-        gram : (B, B)
-            Gram entries among themselves.
-        linear : (B,)
-            Their entries of c.
-
-        Returns
-        -------
-        kept : (r,)
-            Positions in the block of the atoms that were added.
+        `cross` (B, k) are Gram entries with the atoms of `self.labels`, in their order, `gram` (B, B) those
+        among themselves, `linear` (B,) entries of c.
         """
         self.keep_room(len(labels))
         k = first = self.size
@@ -178,48 +150,47 @@ class Corral:
         self._lines[LINEAR, first:k] = linear[kept]
         return kept
 
+    def relabel(self, where: Ints) -> None:
+        """The caller's labels changed: old label -> new."""
+        self._labels[: self.size] = where[self._labels[: self.size]]
+        self.capped = where[self.capped]
+
     def keep_room(self, new: int) -> None:
         """With a ridge any number of atoms may be free: double the room where it is short."""
         if self.ridge == 0.0 or self.room >= new:
             return
         k, more = len(self._labels), max(new, len(self._labels))
         self._factor = np.pad(self._factor, (0, more))
-        self._lines, self._gone = (
-            np.pad(self._lines, ((0, 0), (0, more))),
-            np.zeros((2, k + more + 2), np.int64),
-        )
+        self._lines = np.pad(self._lines, ((0, 0), (0, more)))
+        self._gone = np.zeros((2, k + more + 2), np.int64)
         self._labels = np.pad(self._labels, (0, more))
 
     def _find_pull(self, cross: Vector, linear: Vector) -> Vector:
         """Entries of b: c less the pull of the atoms at their cap."""
-        return linear - cross[:, self.size :] @ self.caps(self._capped) if len(self._capped) else linear
+        return linear - cross[:, self.size :] @ self.caps(self.capped) if len(self.capped) else linear
 
     def exchange(self, label: int, cross: Vector, square: float, linear: float) -> Ints | None:
-        """Free one atom that depends on the free ones, or that is at its cap.
+        """Free one atom that depends on the free ones, or is at its cap; return labels that lost all weight.
 
-        Arguments are those of `append` for one atom, `cross` (k,) and `square` its diagonal entry.
-
-        Returns
-        -------
-        left : (r,)
-            Labels that lost all weight; None if the move gains nothing: nothing is changed then.
+        Arguments are those of `append` for one atom, `cross` (k,) and `square` its diagonal entry. None: the
+        move gains nothing, and nothing is changed.
         """
-        k, at = self.size, np.flatnonzero(self._capped == label)
+        k, at = self.size, np.flatnonzero(self.capped == label)
         sign, cap = -1 if len(at) else 1, float(self.caps(np.array([label]))[0])
         price = float(cross @ self.weights) - linear + (self.ridge * cap if len(at) else 0.0)
         # Where none is free, the sum is fixed: any atom at its cap may be freed.
         gain = sign * (self._here() - price) if k or self.total is None else 1e300
         if not (gain > 0.0 and np.isfinite(gain)):
             return None
-        others = self._capped, np.delete(self._capped, at)
-        self._capped, cross = others[1], np.delete(cross, k + at)
+        others = self.capped, np.delete(self.capped, at)
+        self.capped, cross = others[1], np.delete(cross, k + at)
         how = self._admit(label, cross, square, linear, gain, cap, sign)
         if how == 0:
-            self._capped = others[0]
+            self.capped = others[0]
             return None
         left = self._note_gone()
         if how == 2 and sign > 0:
-            self._capped = np.append(self._capped, label)
+            self.capped = np.append(self.capped, label)
         return np.append(left, label) if how == 2 and sign < 0 else left
 
     def _admit(
@@ -248,22 +219,17 @@ class Corral:
         return float(moved @ (moved - self._lines[U, :k])) / total - self.alpha * total
 
     def adopt(self, labels: Ints, weights: Vector, model: Model) -> Ints:
-        """Hold these atoms with these weights, from an empty corral.
+        """Hold these atoms with these weights, from an empty corral; return a copy of the labels now held.
 
         An atom that depends on the others hands its weight on to them, so that
         sum(weights * atoms) stays; where that empties another, that one leaves.
-
-        Returns
-        -------
-        held : (k,)
-            A copy of the labels now held.
         """
         full = weights >= self.caps(labels)
-        self._capped = labels[full]
-        self._numbers[TOTAL] -= float(self.caps(self._capped).sum())
-        if len(self._capped):
-            model.gram(self._capped, self._capped[:0])
-            model.swap(self._capped, self._capped[:0])
+        self.capped = labels[full]
+        self._numbers[TOTAL] -= float(self.caps(self.capped).sum())
+        for first in range(0, len(self.capped), BLOCK):
+            model.gram(self.capped[first : first + BLOCK], _NONE)
+            model.swap(self.capped[first : first + BLOCK], _NONE)
         labels, weights = labels[~full], weights[~full]
         for first in range(0, len(labels), BLOCK):
             self.keep_room(BLOCK)
@@ -297,17 +263,11 @@ class Corral:
         gone: Ints = self._gone[:, : self._sizes[GONE]].copy()
         labels, capped = gone[0], gone[1]
         self._sizes[GONE] = 0
-        self._capped = np.concatenate([self._capped, labels[capped == 1]])
+        self.capped = np.concatenate([self.capped, labels[capped == 1]])
         return np.asarray(labels[capped == 0])
 
     def descend(self) -> tuple[Ints, bool]:
-        """Go to the minimum over the bounds of the free atoms.
-
-        Returns
-        -------
-        gone, moved
-            Labels of the atoms that lost all weight, and whether any weight moved.
-        """
+        """Go to the minimum over the bounds of the free atoms; who lost all weight, and whether any moved."""
         moved = bool(self._advance(-1, 0.0, 0.0, 0.0, 0.0, 1, 0, True))
         return self._note_gone(), moved
 
@@ -315,7 +275,7 @@ class Corral:
         """Replace c, (k,) in the order of `labels`; the factor stays."""
         k = self.size
         b = linear[:k].astype(np.float64)
-        if len(self._capped):
+        if len(self.capped):
             b -= self._lines[LINEAR, :k] - np.tril(self._factor[:k, :k]) @ self._lines[U, :k]
         self._lines[LINEAR, :k] = linear[:k]
         self._lines[U, :k] = b
@@ -400,12 +360,7 @@ def most_violated(violation: Vector, tol: float) -> Ints:
 class Dense:
     """A `Model` with its whole Gram matrix at hand; labels are 0 .. M-1.
 
-    Parameters
-    ----------
-    gram : (M, M)
-    linear : (M,)
-    tol
-        Violations up to this are accepted; those up to rounding always.
+    Violations up to `tol` are accepted; those up to rounding always.
     """
 
     def __init__(self, gram: Vector, linear: Vector, tol: float) -> None:
@@ -454,20 +409,9 @@ def solve(
 ) -> Vector:
     """Weights that minimise 1/2 w'(G + ridge I)w - c'w over 0 <= w <= cap and sum w = total.
 
-    Parameters
-    ----------
-    gram : (M, M)
-        Symmetric, positive semidefinite.
-    linear : (M,)
-        c.
-    tol
-        Largest violation accepted, <-grad, e_i - w> of a simplex; rounding is always.
-    cap
-        A number, or one per atom; with a sum, they must sum to at least that.
-    ridge
-        Added to the diagonal of G.
-    total
-        None: no sum; then f must have a minimum.
+    (M, M) `gram` is symmetric, positive semidefinite; violations <-grad, e_i - w> up to `tol` are accepted,
+    rounding always. Caps, a number or one per atom, must sum to `total` at least; None: no sum, and f must
+    have a minimum.
 
     Examples
     --------

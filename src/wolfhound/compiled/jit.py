@@ -156,15 +156,14 @@ _PATIENCE = 1.0
 """Seconds of compiling that nobody need explain."""
 
 _SECONDS = {
-    "minimize": 8,
-    "minimize_many": 12,
-    "herd": 3,
-    "npmle": 8,
-    "fit_weights": 5,
-    "design": 8,
-    "Int8Scan.build": 8,
-    "ClusterIndex.build": 12,
-    "LshIndex.build": 12,
+    "minimize": 7,
+    "minimize_many": 14,
+    "npmle": 5,
+    "fit_weights": 3,
+    "design": 6,
+    "Int8Scan.build": 5,
+    "ClusterIndex.build": 9,
+    "LshIndex.build": 9,
     "warm_up": 60,
 }
 """How long each compiles on an ordinary machine; `benchmarks/claim_import.py` measures it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 import secrets
 from collections.abc import Iterator
@@ -63,12 +64,7 @@ def _open_held(aside: Path) -> BinaryIO:
 
 def _remove_left_behind(target: Path) -> None:
     """Remove what killed processes wrote aside for the same file."""
-    for each in target.parent.glob(f".{_escape(target.name)}.{'[0-9a-f]' * 16}.tmp"):
+    for each in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}.tmp"):
         with contextlib.suppress(OSError), open(each, "rb") as stream:
             fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             each.unlink(missing_ok=True)
-
-
-def _escape(name: str) -> str:
-    """A name as a pattern that fits nothing else."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

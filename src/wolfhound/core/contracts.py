@@ -308,21 +308,11 @@ class WeightSet:
     """What weights w >= 0 may be, and what is paid for them: price sum w + ridge/2 |w|^2 is added to f.
 
     `weights.Hull` and `weights.Cone` are how a caller says it; None stands for the plain hull.
-
-    Attributes
-    ----------
-    total : float
-        What weights sum to; inf: no sum.
-    at_most : bool
-        Whether they may sum to less.
-    cap : float or (n,)
-        Most weight of an atom, or of each; inf: none.
-    price, ridge : float
     """
 
-    total: float = 1.0
-    at_most: bool = False
-    cap: float | Vector = math.inf
+    total: float = 1.0  # what weights sum to; inf: no sum
+    at_most: bool = False  # whether they may sum to less
+    cap: float | Vector = math.inf  # most weight of an atom, or (n,) of each; inf: none
     price: float = 0.0
     ridge: float = 0.0
 

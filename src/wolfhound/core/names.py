@@ -40,13 +40,7 @@ FOREIGN = {
 
 
 def make_named(value: Any, table: Mapping[str, Callable[[], Any]], name: str) -> Any:
-    """Return what a text names in a table, with its usual settings; anything that is no text as it is.
-
-    Examples
-    --------
-    >>> make_named("list", {"list": list}, "kind"), make_named(3, {"list": list}, "kind")
-    ([], 3)
-    """
+    """Return what a text names in a table, with its usual settings; anything that is no text as it is."""
     if not isinstance(value, str):
         return value
     if value not in table:

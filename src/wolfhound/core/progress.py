@@ -266,16 +266,6 @@ class Stopwatch:
     """Time that went by while it ran; it may be started again before it is stopped.
 
     Of several threads that run it at once every second counts once.
-
-    Examples
-    --------
-    >>> watch, began = Stopwatch(), time.perf_counter()
-    >>> watch.start(), watch.start(), time.sleep(0.01), watch.stop(), watch.stop()
-    (None, None, None, None, None)
-    >>> watch.since(began) >= 0.01, watch.since(began) == watch.since(began)
-    (True, True)
-    >>> watch.since(time.perf_counter())
-    0.0
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -91,18 +91,22 @@ def table_lines(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) 
     ['name    n', 'a     100']
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if at in left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    sides = [str.ljust if at in left else str.rjust for at in range(len(widths))]
+    cells = ([pad(cell, wide) for pad, cell, wide in zip(sides, row, widths, strict=True)] for row in rows)
+    return ["  ".join(line).rstrip() for line in cells]
 
 
-# ---------------------------------------------------------------- for reprs
+# ---------------------------------------------------------------- for errors and reprs
 
+_LISTED = 8  # names that an error shows
 _FIRST = 3  # entries of each axis that are shown
+
+
+def list_some(parts: Iterable[str]) -> str:
+    """Some of many names, as errors show them."""
+    every = list(parts)
+    more = f", ... ({len(every)} in all)" if len(every) > _LISTED else ""
+    return ", ".join(every[:_LISTED]) + more
 
 
 def shorten(values: NDArray[Any]) -> str:

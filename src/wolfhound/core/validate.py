@@ -13,7 +13,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -78,17 +77,7 @@ def number(value: Any, name: str, *, low: float = -math.inf, strict: bool = Fals
 
 
 def within(value: Any, name: str, interval: str) -> float:
-    """Return a number in an interval that is written as in mathematics.
-
-    Examples
-    --------
-    >>> within(1, "c", "(0, 1]")
-    1.0
-    >>> within(0.0, "c", "(0, 1]")
-    Traceback (most recent call last):
-    ...
-    ValueError: `c` must be in (0, 1]. Got 0.0.
-    """
+    """Return a number in an interval that is written as in mathematics: "(0, 1]"."""
     out = _float(value, name, f"a number in {interval}")
     low, high = (float(end) for end in interval[1:-1].split(","))
     above = out > low if interval[0] == "(" else out >= low
@@ -105,7 +94,8 @@ def _float(value: Any, name: str, rule: str) -> float:
             out = math.nan if value is np.ma.masked else float(value)
     if out is None:
         raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
-    require(is_held(value, out), name, HELD, value)
+    whole = isinstance(value, (int, np.integer)) and math.isfinite(out)  # fractions are nearest, at best
+    require(not whole or int(value) == int(out), name, HELD, value)
     return out
 
 
@@ -185,6 +175,18 @@ def vector(value: Any, name: str, *, size: int | None = None) -> Vector:
         require(len(out) == size, name, f"a vector of length {size}", f"length {len(out)}")
     require_finite(out, name)
     return out
+
+
+def row_shares(weights: Any, n: int, name: str = "weights") -> Vector | None:
+    """Return weights >= 0 of n rows, divided by their sum; None stays None, equal weights."""
+    if weights is None:
+        return None
+    shares = vector(weights, name, size=n)
+    require(bool(shares.min() >= 0.0), name, ">= 0 in each entry", f"{shares.min():g}")
+    largest = shares.max()
+    require(bool(largest > 0.0), name, "above 0 in some entry", "all 0")
+    shares = shares / largest  # the sum of huge weights would overflow
+    return np.asarray(shares / shares.sum())
 
 
 def matrix(value: Any, name: str, *, axes: int = 2) -> Vector:
@@ -300,8 +302,8 @@ def kind(value: Any, name: str, rule: str, *members: str | type) -> None:
     TypeError: `method` must be a method such as FullyCorrective(). Got the class dict.
     """
     names = [each for each in members if isinstance(each, str)]
-    known = bool(names) and all(map(partial(hasattr, value), names))
-    known = known or isinstance(value, tuple(each for each in members if isinstance(each, type)))
+    known = isinstance(value, tuple(each for each in members if isinstance(each, type)))
+    known = known or (bool(names) and all(hasattr(value, each) for each in names))
     if not known or isinstance(value, type):
         raise TypeError(f"`{name}` must be {rule}. Got {describe(value)}.")
 
@@ -369,12 +371,6 @@ def _tell(*place: int) -> str:
     if len(place) == 2:
         return f"in row {place[0]}, column {place[1]}"
     return f"at index {place[0] if len(place) == 1 else place}"
-
-
-def is_held(value: Any, rounded: float) -> bool:
-    """Whether a number is what it became; of fractions all that is known is that they are nearest."""
-    whole = isinstance(value, (int, np.integer)) and math.isfinite(rounded)
-    return not whole or int(value) == int(rounded)
 
 
 def join_numbers(parts: Sequence[np.ndarray[Any, Any]], name: str) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeAlias, TypeGuard, cast, final
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import gamma
+from wolfhound.core.text import list_some
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import count, function, is_oracle, kind, require, require_exact
 from wolfhound.core.validate import ids as checked_ids
@@ -238,7 +239,8 @@ def find_rows(atoms: Any) -> TableAtoms | None:
     """Return a frame or a table as atoms, without the rows that have missing values; None for others."""
     if isinstance(atoms, TableAtoms):
         return atoms
-    source = None if is_oracle(atoms) else find_frame(atoms)
+    plain = isinstance(atoms, np.ndarray) and atoms.dtype.names is None
+    source = None if plain or is_oracle(atoms) else find_frame(atoms)
     return None if source is None else encode_source(source, EncodingPlan(called="atoms"))
 
 
@@ -278,15 +280,15 @@ def block_rows(atoms: Atoms, nbytes: int = 16 << 20) -> int:
     return max(1, nbytes // (atoms.shape[1] * atoms.dtype.itemsize))
 
 
-def check_finite(block: Matrix, first: int, name: str = "atoms") -> None:
-    """Raise ValueError if an entry is nan or infinite, naming its row; `first` is the id of the first."""
+def check_finite(block: Matrix, first: int | Ids, name: str = "atoms") -> None:
+    """Raise ValueError if an entry is nan or infinite, naming its row; `first`: the first id, or all ids."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(block.sum()):  # one fast read; a sum that overflows is looked into below
             return
     bad = ~np.isfinite(block)
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
-        where = f"row {first + row}, column {column}"
+        where = f"row {first[row] if isinstance(first, np.ndarray) else first + row}, column {column}"
         raise ValueError(f"`{name}` must be finite. Got {block[row, column]} in {where}.")
 
 
@@ -295,13 +297,10 @@ def draw_some(n: int, size: int, rng: np.random.Generator) -> Ids:
     return np.sort(rng.choice(n, size, replace=False).astype(np.int64)) if size < n else np.arange(n)
 
 
-def finite_rows(atoms: Atoms, ids: Ids) -> Matrix:
+def finite_rows(atoms: Atoms, ids: Ids, name: str = "atoms") -> Matrix:
     """Take rows, and raise ValueError if one is not finite, naming it."""
     rows = atoms.take(ids)
-    finite = np.isfinite(rows)
-    if not finite.all():
-        bad = int(np.flatnonzero(~finite.all(axis=1))[0])
-        check_finite(rows[bad : bad + 1], int(ids[bad]))
+    check_finite(rows, ids, name)
     return rows
 
 
@@ -400,8 +399,6 @@ UNKNOWN = ""
 DIGITS = 64
 """Of a digest of all rows, as text."""
 
-_NAMES = {np.dtype(kind): np.dtype(kind).name for kind in (np.float32, np.float64)}  # .name takes its time
-
 
 @final
 class PartPrint:
@@ -414,7 +411,9 @@ class PartPrint:
 
     __slots__ = ("_digest", "d", "dtype", "n")
 
-    def __init__(self, n: int, d: int, dtype: str, digest: str | tuple[_Rows, int] = UNKNOWN) -> None:
+    def __init__(
+        self, n: int, d: int, dtype: str, digest: str | tuple[Callable[[], list[str]], int] = UNKNOWN
+    ) -> None:
         self.n, self.d, self.dtype = n, d, dtype
         self._digest = digest
 
@@ -422,8 +421,8 @@ class PartPrint:
     def digest(self) -> str:
         """Hash of all rows; OSError if they can no longer be read, or are others now."""
         if isinstance(self._digest, tuple):
-            rows, place = self._digest
-            self._digest = rows.hash_parts()[place]
+            hash_parts, place = self._digest
+            self._digest = hash_parts()[place]
         return self._digest
 
     @property
@@ -470,38 +469,24 @@ class PartPrint:
 Fingerprint: TypeAlias = tuple[PartPrint, ...]
 
 
-class _Rows:
-    """Atoms whose digests are not made yet, and some rows as they were, which tell a change."""
-
-    __slots__ = ("_atoms", "_found", "_sizes", "_some")
-
-    def __init__(self, atoms: Atoms, sizes: Sequence[int]) -> None:
-        self._atoms: Atoms | None = atoms
-        self._sizes = sizes
-        self._some = _hash_some(atoms)
-        self._found: list[str] = []
-
-    def hash_parts(self) -> list[str]:
-        """Return the digest of each part; the atoms are let go."""
-        atoms = self._atoms  # before what was found, which another thread sets first
-        if not self._found and atoms is not None:
-            if _hash_some(atoms) != self._some:
-                raise OSError(f"{atoms!r} has changed since it was first read: it must stay as it is")
-            self._found = hash_rows(atoms, self._sizes)
-            self._atoms = None
-        return self._found
-
-
 def print_rows(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint:
     """Return what tells atoms from others, of one part or of parts of these sizes."""
     n, d = atoms.shape
-    name = _NAMES[atoms.dtype]
+    name = atoms.dtype.name
     if sizes is None and n <= SAMPLE:
         rows = getattr(atoms, "plain", None)
         return (PartPrint(n, d, name, _hash(atoms.take(np.arange(n)) if rows is None else rows).hex()),)
     parts = (n,) if sizes is None else tuple(sizes)
-    content = _Rows(atoms, parts)
-    return tuple(PartPrint(size, d, name, (content, place)) for place, size in enumerate(parts))
+    some = _hash_some(atoms)
+
+    @cache
+    def hash_parts() -> list[str]:
+        """Hash all parts in one pass; some rows as they were tell a change."""
+        if _hash_some(atoms) != some:
+            raise OSError(f"{atoms!r} has changed since it was first read: it must stay as it is")
+        return hash_rows(atoms, parts)
+
+    return tuple(PartPrint(size, d, name, (hash_parts, place)) for place, size in enumerate(parts))
 
 
 def hash_rows(atoms: Atoms, sizes: Sequence[int]) -> list[str]:
@@ -573,12 +558,6 @@ def fingerprint(atoms: Atoms, sizes: Sequence[int] | None = None) -> Fingerprint
     return tuple(print_rows(part)[0] for part in _parts(atoms)) if known is None else known
 
 
-# ---------------------------------------------------------------- after an edit
-
-
-_SHOWN = 8
-
-
 def in_files(atoms: Atoms) -> bool:
     """Whether rows are read from files, all or some."""
     if isinstance(atoms, (MappedAtoms, KeptAtoms)):
@@ -595,8 +574,8 @@ def check_order(names: Sequence[str], others: Sequence[str], name: str) -> None:
     """Raise ValueError if columns of one name stand at different places: rows are used by place."""
     places = {column: place for place, column in enumerate(names)}
     same = all(places.get(column, place) == place for place, column in enumerate(others))
-    listed, got = (", ".join(each[:_SHOWN]) + ", ..." * (len(each) > _SHOWN) for each in (names, others))
-    require(same, name, f"a table with the columns of the atoms in their order, {listed}", got)
+    rule = f"a table with the columns of the atoms in their order, {list_some(names)}"
+    require(same, name, rule, list_some(others))
 
 
 def append_rows(atoms: Atoms, rows: AtomsLike) -> Atoms:
@@ -631,8 +610,7 @@ def _as_type(added: Atoms, dtype: np.dtype[Any]) -> Atoms:
         if np.array_equal(narrow, added.rows, equal_nan=True):
             return ArrayAtoms(narrow, added.names)
     rule = f"{dtype}, as the atoms; rows.astype(numpy.{dtype}) rounds them"
-    require(False, "rows", rule, added.dtype)
-    return added
+    raise ValueError(f"`rows` must be {rule}. Got {added.dtype}.")
 
 
 # ---------------------------------------------------------------- leaving out
@@ -656,15 +634,10 @@ def remove_rows(atoms: Atoms, gone: Ids) -> Atoms:
     if isinstance(atoms, ArrayAtoms):
         return ArrayAtoms(np.delete(atoms.rows, gone, axis=0), atoms.names)
     if isinstance(atoms, ConcatAtoms):
-        ends = np.cumsum([0, *(part.shape[0] for part in atoms.parts)])
-        cuts = np.searchsorted(gone, ends)
-        mine = [gone[a:b] - end for a, b, end in zip(cuts[:-1], cuts[1:], ends, strict=False)]
-        left = [
-            remove_rows(part, each)
-            for part, each in zip(atoms.parts, mine, strict=True)
-            if len(each) < part.shape[0]
-        ]
-        return left[0] if len(left) == 1 else ConcatAtoms(left)
+        starts = atoms._starts
+        mine = np.split(gone, np.searchsorted(gone, starts[1:-1]))
+        parts = zip(atoms.parts, mine, starts, strict=False)
+        return join([remove_rows(p, each - start) for p, each, start in parts if len(each) < p.shape[0]])
     if isinstance(atoms, KeptAtoms):
         return KeptAtoms(atoms.atoms, np.delete(atoms.ids, gone))
     return KeptAtoms(atoms, np.delete(np.arange(atoms.shape[0]), gone))

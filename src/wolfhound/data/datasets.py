@@ -7,7 +7,6 @@ What a format is known by is in one function each, which lists the arrays of a f
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import math
 import os
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms
+from wolfhound.core.text import list_some
 from wolfhound.core.validate import require, require_exact
 from wolfhound.data.files import (
     ArrayAtoms,
@@ -28,6 +28,7 @@ from wolfhound.data.files import (
     Header,
     check_exists,
     check_holds,
+    import_extra,
     load_npy,
     name_file,
     npy_header,
@@ -40,7 +41,6 @@ from wolfhound.data.files import (
 
 _BLOCK = 16 << 20  # bytes that are read at once, about
 _LONGEST = 100_000_000  # bytes of a .safetensors header, as its own library has it
-_SHOWN = 12  # arrays that an error lists
 
 
 class Dataset(NamedTuple):
@@ -103,26 +103,17 @@ def _open(text: str, ndim: int | None) -> Iterator[tuple[str, Dataset]]:
     with _OPENERS[ending](Path(file)) as arrays:
         known = {name: each for name, each in arrays.items() if ndim in (None, len(each.shape))}
         chosen = list(known) if key is None else [name for name in arrays if name == key.strip("/")]
-        listed = [f"{name} {each.shape}" for name, each in sorted(arrays.items())]
-        listed = listed[:_SHOWN] + ["..."] * (len(listed) > _SHOWN)
-        rule = f"{file}::name, name one of {', '.join(listed) or 'its arrays, of which there are none'}"
+        listed = list_some(f"{name} {each.shape}" for name, each in sorted(arrays.items()))
+        rule = f"{file}::name, name one of {listed or 'its arrays, of which there are none'}"
         require(len(chosen) == 1, "path", rule, repr(text))
         found = arrays[chosen[0]]
-        require(
-            ndim in (None, len(found.shape)), "path", f"an array with {ndim} axes", f"{found.shape} in {text}"
-        )
+        got = f"{found.shape} in {text}"
+        require(ndim in (None, len(found.shape)), "path", f"an array with {ndim} axes", got)
         where = f"{file}::{chosen[0]}"
         rule = "an array that is read without opening other files or running code"
         require(not found.fault, "path", rule, f"{where}, {found.fault}")
         with name_file(f"{ending} file that can be read", text, OSError, RuntimeError, KeyError):
             yield where, found
-
-
-def _import(package: str, ending: str) -> Any:
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise ImportError(f'{ending} needs {package}: pip install "wolfhound[files]"') from None
 
 
 # ---------------------------------------------------------------- .npz
@@ -173,7 +164,7 @@ def _unpack(file: Path, info: zipfile.ZipInfo, header: Header, which: Any) -> ND
 
 @contextlib.contextmanager
 def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
-    h5py = _import("h5py", path.suffix)
+    h5py = import_extra("h5py", path.suffix, "files")
     try:
         file = h5py.File(path, "r")
     except OSError as error:
@@ -202,7 +193,7 @@ def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
 
 @contextlib.contextmanager
 def _open_zarr(path: Path) -> Iterator[Mapping[str, Dataset]]:
-    zarr = _import("zarr", path.suffix)
+    zarr = import_extra("zarr", path.suffix, "files")
     _refuse_links(path)
     try:
         found = dict(_walk_zarr(zarr.open(str(path), mode="r"), ""))
@@ -282,7 +273,7 @@ def _tensor(path: Path, entry: Mapping[str, Any], start: int) -> Dataset:
             check_holds(header, os.fstat(file.fileno()).st_size, path)
             return header.values(file)[which]
 
-    return Dataset(shape, dtype, read, 1, header.offset)
+    return Dataset(shape, dtype, read, offset=header.offset)
 
 
 _OPENERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Mapping[str, Dataset]]]] = {

@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
 from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import report_rows
+from wolfhound.core.text import list_some
 from wolfhound.core.validate import describe, join_numbers, require, require_exact
 from wolfhound.data import files
 from wolfhound.data.datasets import read_rows, weigh_rows
 from wolfhound.data.files import ArrayAtoms, KeptAtoms, spool, widen
 from wolfhound.data.table_atoms import (
+    MISSING,
     CodedAtoms,
     EncodedColumn,
-    RowAtoms,
     TableAtoms,
     TableReport,
     join_labels,
-    list_some,
     read_column,
     read_texts,
 )
@@ -47,14 +47,11 @@ from wolfhound.data.tables import (
     read_cells,
 )
 
-__all__ = ["EncodedColumn", "Missing", "RowAtoms", "Table", "TableAtoms", "TableReport", "encode"]
+__all__ = ["EncodedColumn", "Missing", "Table", "TableAtoms", "TableReport", "encode"]
 __all__ += ["join_labels", "read_column", "read_texts"]
 
 MOST_LEVELS = 64
 """Levels of a category; more are names of rows."""
-
-MISSING = "missing"
-"""The level of texts that are missing, and the name of the column that says where numbers are."""
 
 KEPT = 256 << 20
 """Coded rows up to so many bytes are kept in memory, else made anew in every pass."""
@@ -77,6 +74,8 @@ _FILLS = (Missing.MEAN, Missing.LEVEL)
 
 def find_table(value: Any) -> Table | None:
     """Return a frame, a table of Arrow, or a file with named columns, as a table; None for others."""
+    if type(value) is np.ndarray and value.dtype.names is None:
+        return None  # at once, as `as_atoms` takes it
     paths = value if isinstance(value, (list, tuple)) and value else [value]
     if all(isinstance(path, (str, os.PathLike)) for path in paths):
         if paths is value and len({os.path.splitext(path)[1].lower() for path in paths}) > 1:
@@ -152,8 +151,7 @@ class EncodingPlan(NamedTuple):
     missing: Missing = Missing.DROP
     numeric_only: bool = False
     labels: tuple[str, ...] = ()
-    places: bool = False  # a text stays the place of its level rather than become one-hot; numbers come first
-    names: bool = True  # texts of which none comes twice are names
+    places: bool = False  # texts are no names, and stay places of levels, not one-hot; numbers come first
     like: tuple[EncodedColumn, ...] = ()  # of a table that this one must match, levels too
     called: str = "the table"  # by the caller
     file: str = ""  # that errors name beside the column
@@ -170,7 +168,7 @@ def encode_source(
     coders, carried = _make_coders(source, wanted, plan)
     marks = [Coder(name, Kind.NUMBER) for name in plan.labels]
     stored = _store(source, coders, marks, plan)
-    alone = plan.names and wanted is None  # whoever names a text wants it to count
+    alone = not plan.places and wanted is None  # whoever names a text wants it to count
     reasons = {} if plan.like else {each.name: each.find_reason(alone) for each in coders}
     names = {name: why for name, why in reasons.items() if why}
     rule = f"of numbers, or texts with at most {MOST_LEVELS} levels"
@@ -253,7 +251,8 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
     gone, labels = [each for each in coders if each.gone], [each for each in marks if each.gone]
     fills = plan.missing in _FILLS
     unfit = [each for each in gone if plan.places and (each.is_text or plan.missing is Missing.LEVEL)]
-    bad = gone + labels if plan.missing is Missing.ERROR else labels + unfit
+    unlabelled = [] if plan.missing is Missing.LEVEL else labels
+    bad = gone + labels if plan.missing is Missing.ERROR else unlabelled + unfit
     if plan.missing is not Missing.DROP and bad:
         first = min(each.first_gone for each in bad)
         listed = ", ".join(dict.fromkeys(f"{each.name} ({each.gone:,})" for each in bad))
@@ -279,7 +278,9 @@ def _mark_missing(coders: Sequence[Coder], plan: EncodingPlan) -> None:
     marked = {column.name for column in plan.like if column.marked}
     for each in coders:
         known = not plan.like or each.name in marked
-        rule = f"free of missing values in {each.name}, as what it is compared with"
+        rule = (
+            f"free of missing values in {each.name}, as what it is compared with; leave such rows out (drop)"
+        )
         require(known or not each.gone, plan.called, rule, f"{each.gone:,}")
         if each.gone or each.name in marked:
             each.mark_missing()
@@ -399,9 +400,8 @@ class Coder:
         if not values.shape[1]:
             return np.zeros((len(values), 0), self.dtype)
         self.width = self.width or values.shape[1]
-        require(
-            values.shape[1] == self.width, self.called, f"vectors of length {self.width}", values.shape[1]
-        )
+        wide, rule = values.shape[1], f"vectors of length {self.width}"
+        require(wide == self.width, self.called, rule, wide)
         self.dtype = np.result_type(self.dtype, widen(values.dtype, self.called))
         if values.dtype.kind in "iu":
             there = np.flatnonzero(~cells.missing)
@@ -588,10 +588,9 @@ class Expansion:
             if ranks is None:
                 here[:, width:] = np.isnan(rows[:, at : at + 1])
                 here[:, :width] = rows[:, at : at + width]
-            elif missing is None:
-                here[:] = self._code(rows[:, at], ranks, wide)
             else:
-                here[:] = self._code(np.nan_to_num(rows[:, at], nan=missing), ranks, wide)
+                places = rows[:, at] if missing is None else np.nan_to_num(rows[:, at], nan=missing)
+                here[:] = self._code(places, ranks, wide)
             first += wide
         if self._fill is not None:
             holes = np.isnan(out)

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import errno
 import functools
+import importlib
 import io
 import itertools
 import math
@@ -37,10 +38,18 @@ from wolfhound.core.contracts import Atoms, Ids, Matrix
 from wolfhound.core.progress import report_rows
 from wolfhound.core.validate import count, real_array, require, require_exact
 
-# ---------------------------------------------------------------- headers of .npy files
-
-
 PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def import_extra(package: str, what: str, extra: str) -> Any:
+    """Return a package that an extra of ours installs, or say which, and what needs it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ImportError(f'{what} needs {package}: pip install "wolfhound[{extra}]"') from None
+
+
+# ---------------------------------------------------------------- headers of .npy files
 
 NOT_NPY = (
     *(ValueError, KeyError, TypeError, EOFError, SyntaxError, TokenError),
@@ -333,10 +342,8 @@ class FileAtoms(RowFile):
         with open(path, "rb") as file, name_file(".npy file", path):
             header = npy_header(file)
         if header.fortran and min(header.shape, default=1) > 1:
-            raise ValueError(
-                f"`path` must be in C order. Got Fortran order in {path}; "
-                "write it again with np.save(path, np.ascontiguousarray(array))."
-            )
+            remedy = "write it again with np.save(path, np.ascontiguousarray(array))"
+            raise ValueError(f"`path` must be in C order. Got Fortran order in {path}; {remedy}.")
         widen(header.dtype, "path")
         super().__init__(Path(path), header)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Vector
 from wolfhound.core.validate import kind, require
+from wolfhound.data.files import lock
 
 _NEAR = 3
 
@@ -36,9 +37,7 @@ class Words:
 
     def __post_init__(self) -> None:
         require(len(self.names) == len(self.vectors), "names", "one per vector", f"{len(self.names)} names")
-        locked = self.vectors.view()
-        locked.flags.writeable = False
-        object.__setattr__(self, "vectors", locked)
+        object.__setattr__(self, "vectors", lock(self.vectors.view()))
         object.__setattr__(self, "_ids", {name: i for i, name in enumerate(self.names)})
 
     def __len__(self) -> int:

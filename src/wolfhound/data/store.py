@@ -24,7 +24,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,13 @@ from wolfhound.core.validate import path as checked_path
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import DIGITS, Fingerprint, PartPrint, as_atoms, fingerprint
 from wolfhound.data.datasets import TENSORS, read_tensor_header
-from wolfhound.data.files import Header
+from wolfhound.data.files import Header, PathLike
 
 FORMAT = "wolfhound"
 VERSION = 1
 ENDING = ".safetensors"
 RUN_FILE = f"run{ENDING}"
 """What a folder that grows says of itself: see `wolfhound.many.run`."""
-
-PathLike: TypeAlias = str | os.PathLike[str]
 
 _NAMES = {dtype: name for name, dtype in TENSORS.items()}
 _RAW = "UScMmiufb"  # kinds of types that safetensors has no name for, such as text: saved as bytes
@@ -122,14 +120,10 @@ def compose(
 
 def _seal(manifest: Mapping[str, Any], entries: Mapping[str, Header]) -> bytes:
     """Text of a header with its own checksum, always the same for the same content."""
-    arrays = {
-        name: {
-            "dtype": _NAMES[entry.dtype.str],
-            "shape": list(entry.shape),
-            "data_offsets": [entry.offset, entry.end],
-        }
-        for name, entry in entries.items()
-    }
+    arrays = {}
+    for name, entry in entries.items():
+        offsets = [entry.offset, entry.end]
+        arrays[name] = {"dtype": _NAMES[entry.dtype.str], "shape": list(entry.shape), "data_offsets": offsets}
     told = {FORMAT: json.dumps(manifest, sort_keys=True)}
     told["seal"] = _hash(json.dumps([arrays, told], sort_keys=True).encode()).hexdigest()
     return json.dumps({**arrays, "__metadata__": told}, sort_keys=True).encode()
@@ -254,10 +248,7 @@ class Stored:
         `dtype` is one, or several; "U" is text of any length. A length that is None is any. With `low`
         or `high`, numbers are not nan either.
         """
-        if name not in self.arrays:
-            raise self.wrong(f"there is no array {name!r}")
-        out = self.arrays[name]
-        self._check(name, Header(out.shape, out.dtype, False, 0), dtype, shape)
+        out: NDArray[Any] = self._get(self.arrays, name, dtype, shape)
         bounded = low > -math.inf or high < math.inf
         if bounded and out.size and not (out.min() >= low and out.max() <= high):
             raise self.wrong(f"{name!r} must lie in [{low:g}, {high:g}]")
@@ -265,21 +256,22 @@ class Stored:
 
     def find(self, name: str, dtype: Any, shape: tuple[int | None, ...]) -> Header:
         """Return where an array lies that was not loaded; StoreError if it is another."""
-        if name not in self.on_disk:
-            raise self.wrong(f"there is no array {name!r}")
-        self._check(name, self.on_disk[name], dtype, shape)
-        return self.on_disk[name]
+        header: Header = self._get(self.on_disk, name, dtype, shape)
+        return header
 
-    def _check(self, name: str, found: Header, dtype: Any, shape: tuple[int | None, ...]) -> None:
+    def _get(self, known: Mapping[str, Any], name: str, dtype: Any, shape: tuple[int | None, ...]) -> Any:
+        if name not in known:
+            raise self.wrong(f"there is no array {name!r}")
+        found = known[name]
         kinds = dtype if isinstance(dtype, tuple) else (dtype,)
         kind = found.dtype.kind == dtype if dtype == "U" else found.dtype in kinds
-        fits = len(shape) == len(found.shape) and all(
-            size in (None, got) for size, got in zip(shape, found.shape, strict=True)
-        )
+        pairs = zip(shape, found.shape, strict=False)
+        fits = len(shape) == len(found.shape) and all(size in (None, got) for size, got in pairs)
         if not (kind and fits):
             wanted = ", ".join("any" if size is None else str(size) for size in shape)
             got = f"got {found.dtype} of shape {found.shape}"
             raise self.wrong(f"{name!r} must be {np.dtype(kinds[0])} of shape ({wanted}), {got}")
+        return found
 
     def wrong(self, what: str) -> StoreError:
         """Return the error that says why this cannot have been saved."""
@@ -362,10 +354,8 @@ def _read_header(file: io.BufferedReader, path: Path) -> tuple[dict[str, Any], d
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
         raise StoreError(f"{rule} Got another format, or a part, in {path}.") from None
     if manifest.get("version") != VERSION:
-        raise StoreError(
-            f"`path` must be of format version {VERSION}, which this wolfhound reads."
-            f" Got version {manifest.get('version')} in {path}: save it again."
-        )
+        got = f"Got version {manifest.get('version')} in {path}: save it again."
+        raise StoreError(f"`path` must be of format version {VERSION}, which this wolfhound reads. {got}")
     entries = _read_entries(header, os.fstat(file.fileno()).st_size - start)
     if entries is None or not _is_well_formed(manifest, entries):
         raise StoreError(f"{path} is damaged: an entry is missing, or of the wrong kind or size.")
@@ -456,13 +446,10 @@ def check_fingerprint(stored: Stored, atoms: AtomsLike, *, content: bool = True)
     given = _print_like(as_atoms(atoms), saved)
     rule = f"`atoms` must be the atoms that {stored.path} was made from."
     if len(given) != len(saved):
-        sizes = [
-            f"{sum(part.n for part in parts):,} rows in {len(parts)} part(s)" for parts in (given, saved)
-        ]
-        raise StoreError(f"{rule} Got {sizes[0]} instead of {sizes[1]}.")
+        sizes = [f"{sum(part.n for part in each):,} rows in {len(each)} part(s)" for each in (given, saved)]
+        raise StoreError(f"{rule} Got {' instead of '.join(sizes)}.")
     for place, (got, wanted) in enumerate(zip(given, saved, strict=True)):
-        for field in ("n", "d", "dtype"):
-            one, other = getattr(got, field), getattr(wanted, field)
+        for field, one, other in zip(("n", "d", "dtype"), got.kind, wanted.kind, strict=True):
             if one != other:
                 raise StoreError(f"{rule} Got {field} = {one} instead of {other} in part {place}.")
     if not content:

@@ -7,7 +7,7 @@ Private: import the names from `wolfhound.data.encoding`, which makes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final
 
@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core.contracts import Atoms, Ids, Matrix
+from wolfhound.core.text import list_some
 from wolfhound.core.validate import array, count, join_numbers, require
 from wolfhound.data.files import lock
 from wolfhound.data.tables import Kind, Table, find_free, find_kind, read_cells, unwrap
 
+MISSING = "missing"
+"""The level of texts and labels that are missing, and the name of the column that says where numbers are."""
+
 SWAMPS = 100.0
 """A column with so many times the variance of half of the others leaves nothing to them."""
-
-_SHOWN = 8
 
 _PAIRS = ("missing", "coded", "carried")
 
@@ -101,13 +103,6 @@ class TableReport:
         swamping = None if one is None else (str(one[0]), float(one[1]))
         counted, marked = tuple(map(str, saved["counted"])), bool(saved.get("marked", False))
         return cls(rows=rows, dropped=dropped, counted=counted, swamping=swamping, marked=marked, **pairs)
-
-
-def list_some(parts: Iterable[str]) -> str:
-    """Some of many names, as errors show them."""
-    every = list(parts)
-    more = f", ... ({len(every)} in all)" if len(every) > _SHOWN else ""
-    return ", ".join(every[:_SHOWN]) + more
 
 
 # ---------------------------------------------------------------- rows, coded
@@ -223,13 +218,13 @@ class TableAtoms:
         return [given[i] for i in self.ids.tolist()]
 
     def read_labels(self, names: Sequence[str]) -> NDArray[Any]:
-        """(r,) labels of the kept rows: one column, or several together."""
+        """(r,) labels of the kept rows: one column, or several together; missing ones may be a label, too."""
         parts, kept = [], slice(None) if self.ids is None else self.ids
         for name in names:
             labels, missing = (each[kept] for each in read_column(self.source, name))
             rule = f"a column without missing values: encode(table, labels=[{name!r}]) leaves such rows out"
-            require(not missing.any(), "by", rule, f"{missing.sum():,} in {name}")
-            parts.append(labels)
+            require(self.report.marked or not missing.any(), "by", rule, f"{missing.sum():,} in {name}")
+            parts.append(np.where(missing, MISSING, labels.astype(str)) if missing.any() else labels)
         return parts[0] if len(parts) == 1 else join_labels(parts)
 
     def take_rows(self, rows: Ids, **added: NDArray[Any]) -> Any:

@@ -220,15 +220,13 @@ class CsvTable(Table):
         """Yield batches of texts; unless `raw`, blank cells are null."""
         reader, text = import_arrow(".csv"), import_arrow().string()
         places = {name: str(place) for place, name in enumerate(self.names)}
-        keys = [places[name] for name in names]
+        every, keys = list(places.values()), [places[name] for name in names]
         blanks = {} if raw else {"null_values": list(BLANKS), "strings_can_be_null": True}
         types = dict.fromkeys(keys, text)
         convert = reader.ConvertOptions(column_types=types, include_columns=keys, **blanks)
         for file, layout in self._layouts:
             block = max(_BLOCK, 64 * layout.longest)
-            lines = reader.ReadOptions(
-                column_names=list(places.values()), skip_rows=layout.header, block_size=block
-            )
+            lines = reader.ReadOptions(column_names=every, skip_rows=layout.header, block_size=block)
             quoted = reader.ParseOptions(newlines_in_values=True)
             try:
                 with reader.open_csv(file, lines, quoted, convert) as batches:
@@ -415,12 +413,8 @@ def find_layout(path: str) -> Layout:
     header = over_numbers or counted or all(number(cell) is None for cell in first)
     if not header:
         numeric = _find_numeric([first, *below], len(first))
-    require(
-        bool(below) or (bool(first) and not header),
-        "path",
-        "a .csv file with at least one row of numbers",
-        path,
-    )
+    some = bool(below) or (bool(first) and not header)
+    require(some, "path", "a .csv file with at least one row of numbers", path)
     named = [bool(cell.strip()) for cell in first]
     pairs = enumerate(zip(first, named, strict=True), 1)
     names = tuple(cell if header and good else f"column {i}" for i, (cell, good) in pairs)

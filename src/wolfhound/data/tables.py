@@ -30,6 +30,7 @@ from wolfhound.core.validate import (
     require_exact,
     require_same,
 )
+from wolfhound.data.files import import_extra
 
 BATCH = 65_536
 """Rows that are read at a time."""
@@ -46,14 +47,6 @@ LABELS = "columns of numbers, texts, truths or dates"
 def import_arrow(part: str = "") -> Any:
     """Return pyarrow, or a module of it."""
     return importlib.import_module(f"pyarrow{part}")
-
-
-def import_pandas(what: str) -> Any:
-    """Return pandas, which is an extra."""
-    try:
-        return importlib.import_module("pandas")
-    except ImportError:
-        raise ImportError(f'{what} needs pandas: pip install "wolfhound[data]"') from None
 
 
 class Kind(enum.Enum):
@@ -126,7 +119,7 @@ class Table:
 
     def take(self, ids: Ids, added: Mapping[str, NDArray[Any]]) -> Any:
         """Return rows, with columns added, as the kind of table that this is; of files, as pandas."""
-        import_pandas("rows of a file as a frame")
+        import_extra("pandas", "rows of a file as a frame", "data")
         return self.rows(ids).to_pandas().assign(**added)
 
     def check_exact(self, names: Sequence[str]) -> None:
@@ -284,10 +277,8 @@ class FrameTable(Table):
     @functools.cached_property
     def kinds(self) -> dict[str, Kind]:
         """By the types of Arrow."""
-        return {
-            name: Kind.OTHER if column is None else find_kind(column.type)
-            for name, column in self._columns.items()
-        }
+        columns = self._columns.items()
+        return {name: Kind.OTHER if each is None else find_kind(each.type) for name, each in columns}
 
     @property
     def size(self) -> int:
@@ -335,19 +326,16 @@ def _convert(values: Any, name: str) -> Any:
     with contextlib.suppress(*refusals):
         return arrow.array(values, from_pandas=True)
     objects = np.asarray(values, object)
-    if hasattr(values, "isna"):
-        missing = values.isna().to_numpy(bool)
-    else:
-        nan = [isinstance(each, float) and math.isnan(each) for each in objects]
-        missing = np.array([each is None for each in objects]) | np.array(nan)
+    gone = [each is None or (isinstance(each, float) and math.isnan(each)) for each in objects]
+    missing = values.isna().to_numpy(bool) if hasattr(values, "isna") else np.array(gone, bool)
     there = objects[~missing]
     if any(isinstance(each, (list, tuple, np.ndarray)) for each in there):
         return _convert_vectors(objects, missing, name)
     if all(isinstance(each, _NUMBERS) and not isinstance(each, bool) for each in there):
         return arrow.array(cast_objects(np.where(missing, 0, objects), name), mask=missing)
     if all(isinstance(each, (str, np.bool_, *_NUMBERS)) for each in there):
-        pairs = zip(objects, missing, strict=True)
-        return arrow.array([None if gone else str(each) for each, gone in pairs], arrow.string())
+        texts = [None if hole else str(each) for each, hole in zip(objects, missing, strict=True)]
+        return arrow.array(texts, arrow.string())
     return None
 
 
@@ -370,10 +358,9 @@ def convert_array(values: NDArray[Any], name: str) -> Any:
     plain = np.ma.getdata(values)
     if plain.dtype.byteorder == ">":
         plain = plain.astype(plain.dtype.newbyteorder("="))
-    if plain.ndim > 1:
-        vectors = plain.ndim == 2 and plain.dtype.kind in "fiub"
-        if not vectors:
-            return None
+    if plain.ndim > 2 or (plain.ndim == 2 and plain.dtype.kind not in "fiub"):
+        return None
+    if plain.ndim == 2:
         flat = arrow.array(plain.astype(np.int8 if plain.dtype.kind == "b" else plain.dtype).ravel())
         return arrow.FixedSizeListArray.from_arrays(flat, plain.shape[1], mask=arrow.array(masked))
     if plain.dtype.kind == "S":
@@ -387,13 +374,12 @@ def convert_array(values: NDArray[Any], name: str) -> Any:
 
 def _take_records(records: NDArray[Any], ids: Ids, added: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Return a structured array of rows, with fields added."""
-    fields = [(name, records.dtype[name]) for name in records.dtype.names or ()]
-    fields += [(name, values.dtype) for name, values in added.items()]
-    out = (np.ma.empty if isinstance(records, np.ma.MaskedArray) else np.empty)(len(ids), fields)
-    for name in records.dtype.names or ():
-        out[name] = records[name][ids]
-    for name, values in added.items():
-        out[name] = values
+    fields = {name: records.dtype[name] for name in records.dtype.names or ()}
+    fields |= {name: values.dtype for name, values in added.items()}
+    make = np.ma.empty if isinstance(records, np.ma.MaskedArray) else np.empty
+    out = make(len(ids), list(fields.items()))
+    for name in fields:
+        out[name] = added[name] if name in added else records[name][ids]
     return np.asanyarray(out)
 
 

@@ -102,10 +102,8 @@ def _json(columns: Columns) -> bytes:
 
 def _npy(columns: Columns) -> bytes:
     """One structured array; a column of vectors is a field of them."""
-    fixed = dict(columns)
-    for name, values in columns.items():
-        if values.dtype.kind == "O":
-            fixed[name] = _fix_objects(values.tolist())
+    objects = {name: values.tolist() for name, values in columns.items() if values.dtype.kind == "O"}
+    fixed = {**columns, **{name: _fix_objects(values) for name, values in objects.items()}}
     layout = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in fixed.items()])
     table = np.empty(len(next(iter(fixed.values()))), layout)
     for name, values in fixed.items():

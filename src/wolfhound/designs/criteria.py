@@ -16,23 +16,14 @@ from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite
 
-Terms: TypeAlias = Callable[[AtomsLike], Atoms]
-"""Maps rows of factors to the terms of the model."""
+Terms: TypeAlias = Callable[[AtomsLike], Atoms]  # maps rows of factors to the terms of the model
 
-_TALL = 256
-"""Rows of one factorisation, or four times as many as there are terms: its error grows with them."""
-
-_FAN = 4
-"""Triangles that are joined into one."""
-
+_TALL = 256  # rows of one factorisation, or four times as many as there are terms: its error grows with them
+_FAN = 4  # triangles that are joined into one
+# Terms of a region are smaller, and a column larger than its inverse, or zero: else QR may underflow.
 _LARGEST = 1e140
-"""Terms of a region are smaller, and a column larger than its inverse, or zero: else QR may underflow."""
-
-SINGULAR = 1e-9
-"""Singular values below this share of the largest are none, columns having equal norms."""
-
-_SHOWN = 6
-"""Groups of aliased terms that an error names."""
+SINGULAR = 1e-9  # singular values below this share of the largest are none, columns having equal norms
+_SHOWN = 6  # groups of aliased terms that an error names
 
 
 class Root(NamedTuple):
@@ -178,9 +169,6 @@ def _reduce(rows: Vector, tall: int) -> tuple[Vector, int]:
         return np.asarray(np.linalg.qr(rows, mode="r")), depth
 
 
-# ---------------------------------------------------------------- units
-
-
 def scale_to_one(sizes: Vector) -> Vector:
     """Powers of two that bring sizes to [1/2, 1), zeros apart: columns in any units, exactly.
 
@@ -198,9 +186,6 @@ def scale_root(root: Vector | None, scale: Vector) -> Vector | None:
         return None
     scaled = root * scale[:, None]
     return np.asarray(scaled * scale_to_one(np.abs(scaled).max(initial=0.0)))
-
-
-# ---------------------------------------------------------------- rank
 
 
 class AliasedTerms(ValueError):

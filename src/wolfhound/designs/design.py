@@ -35,6 +35,7 @@ from wolfhound.designs.factors import (
     read_factors,
     show_settings,
 )
+from wolfhound.designs.formulas import Expression, Formula, is_name
 from wolfhound.designs.newton import Task
 from wolfhound.designs.result import Design
 from wolfhound.designs.search import DesignState, Search, complete_sample, draw_sample
@@ -42,14 +43,9 @@ from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve.driver import Limits, Outcome, drive
 
-_LARGEST = 1e70
-"""Terms are smaller, and larger than its inverse, or zero: their products must be numbers."""
-
-_FAR = 40
-"""So are columns whose sizes are beyond 2 to this power."""
-
-_SPREAD = 2.0**10
-"""Columns whose sizes differ by more are scaled, by powers of two: exact."""
+_LARGEST = 1e70  # terms are smaller, and larger than its inverse, or zero: their products must be numbers
+_FAR = 40  # so are columns whose sizes are beyond 2 to this power
+_SPREAD = 2.0**10  # columns whose sizes differ by more are scaled, by powers of two: exact
 
 
 @hint_keywords
@@ -60,7 +56,7 @@ def design(
     model: ModelLike | str = None,
     given: AtomsLike | None = None,
     runs: int | None = None,
-    exclude: ArrayLike | Callable[[dict[str, Any]], Any] | None = None,
+    exclude: ArrayLike | Callable[[dict[str, Any]], Any] | str | None = None,
     columns: Sequence[str] | str | None = None,
     missing: Missing | str = Missing.DROP,
     numeric_only: bool = False,
@@ -81,16 +77,17 @@ def design(
     criterion
         `DOptimal()` by default; `AOptimal()`, `IOptimal(region)`; or a letter: "D", "A", "I".
     model
-        `LinearModel()`, `Interactions()`, `Quadratic()`, or a name: "quadratic"; a function of blocks of
-        rows to blocks of terms; or None: the rows are the terms.
+        `LinearModel()`, `Interactions()`, `Quadratic()`, or a name: "quadratic"; a formula:
+        "1 + t * p + C(catalyst)" (needs ``wolfhound[formulas]``); a function of blocks of rows to blocks of
+        terms; or None: the rows are the terms.
     given
         Rows of experiments that were run already; needs `runs`.
     runs
         How many more are planned, which says how much the given ones weigh.
-    exclude : (e,) ids, or a function, optional
-        Candidates that must not be used. A function is given factors by name, (r,) each, texts as they were
-        written, and returns (r,) truths: ``lambda x: (x["t"] > 80) & (x["catalyst"] == "Pd")``. It takes a
-        pass over all candidates.
+    exclude : (e,) ids, an expression, or a function, optional
+        Candidates that must not be used. An expression is one of pandas: "t > 80 and catalyst == 'Pd'". A
+        function is given factors by name, (r,) each, texts as they were written, and returns (r,) truths:
+        ``lambda x: (x["t"] > 80) & (x["catalyst"] == "Pd")``. Either takes a pass over all candidates.
     columns
         Of a table: those that are factors; None: all that can be.
     missing
@@ -131,13 +128,13 @@ def design(
     limits = Limits(passes=max_passes, seconds=max_seconds)
     rng = validate.rng(seed)
     criterion = DOptimal() if criterion is None else make_named(criterion, CRITERIA, "criterion")
-    made: ModelLike = make_named(model, MODELS, "model")
+    made: ModelLike | str = make_named(model, MODELS, "model") if is_name(model) else model
     validate.kind(criterion, "criterion", "a criterion such as DOptimal()", "find_root", "name")
     with one_blas_thread():
         read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)
         terms = _prepare(candidates, made, rng, read)._replace(missing=missing)
-        if callable(exclude):
-            exclude = _forbid(terms, exclude)
+        if callable(exclude) or isinstance(exclude, str):
+            exclude = _forbid(terms, Expression(exclude) if isinstance(exclude, str) else exclude)
         else:
             exclude = to_places(terms.table, exclude, "exclude", strict=False)
         banned = np.sort(validate.ids([] if exclude is None else exclude, "exclude", terms.rows.shape[0]))
@@ -168,9 +165,6 @@ class _Aim(NamedTuple):
     given: Vector  # (g, d) terms of the given runs
     share: float  # of these in all
     given_table: TableReport | None = None  # what became of their rows, where they were a table
-
-
-# ---------------------------------------------------------------- candidates
 
 
 class _Candidates(NamedTuple):
@@ -208,7 +202,7 @@ class _Candidates(NamedTuple):
 
 def _prepare(
     candidates: Oracle | AtomsLike,
-    model: ModelLike,
+    model: ModelLike | str,
     rng: np.random.Generator,
     read: Callable[[AtomsLike, str], tuple[Atoms, tuple[Column, ...]]],
 ) -> _Candidates:
@@ -226,7 +220,14 @@ def _prepare(
         return _Candidates(factors, factors, _name_terms(columns))
     if isinstance(model, TermModel) and not isinstance(model, type):
         return _apply_model(factors, columns, model, rng)
+    if isinstance(model, str):
+        model = Formula(model, columns, _draw_some(factors, rng))
     return _apply_function(factors, columns, model)
+
+
+def _draw_some(factors: Atoms, rng: np.random.Generator) -> Matrix:
+    """Rows by which numbers are coded, and formulas learn."""
+    return finite_rows(factors, np.unique(rng.integers(0, factors.shape[0], 1024)))
 
 
 def _forbid(terms: _Candidates, rule: Callable[[dict[str, Any]], Any]) -> Ids:
@@ -235,7 +236,7 @@ def _forbid(terms: _Candidates, rule: Callable[[dict[str, Any]], Any]) -> Ids:
     for first, block in terms.factors.blocks(block_rows(terms.factors)):
         gone = np.asarray(rule(show_settings(terms.spec.columns, block)))
         right = gone.shape == (len(block),) and gone.dtype == np.bool_
-        validate.require(right, "exclude", "a function to one truth per candidate", validate.describe(gone))
+        validate.require(right, "exclude", "a rule of one truth per candidate", validate.describe(gone))
         found.append(first + np.flatnonzero(gone))
     return np.concatenate(found)
 
@@ -253,16 +254,15 @@ def _apply_function(
     right, rule = first.ndim == 2 and len(first) == 1, "a function to one row of terms per row"
     validate.require(right, "model", rule, first.shape)
     d = first.shape[1]
-    spec = ModelSpec("function", False, columns, tuple(f"t{i}" for i in range(1, d + 1)))
+    names = model.names if isinstance(model, Formula) else tuple(f"t{i}" for i in range(1, d + 1))
+    spec = ModelSpec("function", False, columns, names)
     return _Candidates(factors, map_terms(factors, model, d, factors.dtype), spec, model)
 
 
 def _apply_model(
     factors: Atoms, columns: tuple[Column, ...], model: TermModel, rng: np.random.Generator
 ) -> _Candidates:
-    few = rng.integers(0, factors.shape[0], 1024)
-    sample = finite_rows(factors, np.unique(few))
-    coding, passes = measure_coding(factors, columns, sample, shift=model.intercept)
+    coding, passes = measure_coding(factors, columns, _draw_some(factors, rng), shift=model.intercept)
     make = TermMap(model, coding)
     kind = next((name for name, each in MODELS.items() if type(model) is each), "function")
     centre, half = tuple(coding.centre.tolist()), tuple(coding.half.tolist())
@@ -279,16 +279,13 @@ def _read_given(
         return np.empty((0, terms.rows.shape[1])), 0.0, None
     factors = terms.read(given, "given")
     rows = terms.of(factors, "given")
-    past = np.asarray(finite_rows(rows, np.arange(rows.shape[0])), np.float64)
+    past = np.asarray(finite_rows(rows, np.arange(rows.shape[0]), "given"), np.float64)
     report = factors.report if isinstance(factors, TableAtoms) else None
     if len(past) == 0:
         return past, 0.0, report
     if runs is None:
         raise ValueError("`runs` must be given with `given`: how many more runs are planned. Got None.")
     return past, len(past) / (len(past) + check_size(runs)), report
-
-
-# ---------------------------------------------------------------- the search
 
 
 def _draw(terms: _Candidates, given: Vector, banned: Ids, rng: np.random.Generator) -> tuple[Ids, Vector]:

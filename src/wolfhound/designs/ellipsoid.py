@@ -25,11 +25,9 @@ from wolfhound.oracles.forms import FormScan, survey
 from wolfhound.show.markup import Field, RunResult, Summary, list_weights, pick
 from wolfhound.solve.result import LISTED
 
-_LARGEST = 1e70
-"""Points are smaller than this."""
-
+_LARGEST = 1e70  # points are smaller than this
+# Columns are wider: the matrix must have numbers. Floats above 1e-70 that differ, differ by more.
 _NARROWEST = 1e-90
-"""Columns are wider: the matrix must have numbers. Floats above 1e-70 that differ, differ by more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -105,11 +103,7 @@ class _Frame:
     middle: Vector
     scale: Vector
 
-    def __call__(self, rows: Matrix) -> Vector:
-        """(r, d + 1) rows (y, 1), in float64."""
-        return np.asarray(self.lift(rows, np.float64), np.float64)
-
-    def lift(self, rows: Matrix, dtype: type[np.floating[Any]]) -> Matrix:
+    def __call__(self, rows: Matrix, dtype: type[np.floating[Any]] = np.float64) -> Matrix:
         """(r, d + 1) rows (y, 1)."""
         away = (rows.astype(dtype) - self.middle.astype(dtype)) * self.scale.astype(dtype)
         return np.concatenate([away, np.ones((len(rows), 1), dtype)], axis=1)
@@ -162,7 +156,7 @@ def enclosing_ellipsoid(
     except AliasedTerms as error:
         _refuse_flat(d, list_aliases(error.null, [*(f"x{j}" for j in range(1, d + 1)), "1"]))
     fit = _enclose_points(lifted, frame, found)
-    inside = enclose(frame.lift(rows.take(found.ids), WIDE), found.weights, None)
+    inside = enclose(frame(rows.take(found.ids), WIDE), found.weights, None)
     outside = enclose_log_det(fit.matrix)
     if inside is None or outside is None:
         _refuse_flat(d, "some direction in which they are closer together than float64 can tell")

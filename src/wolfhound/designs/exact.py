@@ -19,26 +19,13 @@ from wolfhound.core.validate import count, require
 from wolfhound.designs.criteria import find_null_space
 from wolfhound.designs.proof import invert
 
-_ROUNDS = 40
-"""Rounds of exchanges at most."""
-
-_LEAST = 1e-10
-"""Relative gain of an exchange that is worth making."""
-
-_WORTH = 2e-6
-"""Gain of efficiency that is worth a pass."""
-
-_STARTS = 12
-"""Random starts, beside the apportioned one, of few runs: exchanges end in local optima."""
-
-_FEW = 200
-"""Runs up to which there are random starts."""
-
-_MOST = 10**15
-"""Runs of a plan: beyond, their shares are no longer told apart in float64."""
-
-_HARVEST = 1024
-"""Candidates that a pass adds."""
+_ROUNDS = 40  # rounds of exchanges at most
+_LEAST = 1e-10  # relative gain of an exchange that is worth making
+_WORTH = 2e-6  # gain of efficiency that is worth a pass
+_STARTS = 12  # random starts, beside the apportioned one, of few runs: exchanges end in local optima
+_FEW = 200  # runs up to which there are random starts
+_MOST = 10**15  # runs of a plan: beyond, their shares are no longer told apart in float64
+_HARVEST = 1024  # candidates that a pass adds
 
 
 class Pool(NamedTuple):
@@ -53,8 +40,7 @@ class Pool(NamedTuple):
         return Pool(self.ids[which], self.rows[which], self.settings[which])
 
 
-Harvest: TypeAlias = Callable[[Vector, int], Pool]
-"""Gives the k candidates with the largest x'Bx."""
+Harvest: TypeAlias = Callable[[Vector, int], Pool]  # gives the k candidates with the largest x'Bx
 
 
 def check_size(runs: int) -> int:

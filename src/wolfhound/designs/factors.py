@@ -31,11 +31,9 @@ from wolfhound.data.encoding import (
 from wolfhound.data.files import lock, valid_ids
 from wolfhound.solve.result import make_frame
 
+# Terms of all candidates up to so many bytes are kept in memory, else made anew in every pass.
 KEPT = 512 << 20
-"""Terms of all candidates up to so many bytes are kept in memory, else made anew in every pass."""
-
-MOST_ROWS = 10_000_000
-"""Combinations, or runs, up to which a table of all is made unasked."""
+MOST_ROWS = 10_000_000  # combinations, or runs, up to which a table of all is made unasked
 
 
 class Column(NamedTuple):
@@ -150,9 +148,6 @@ def _check_levels(name: str, given: Any) -> NDArray[Any]:
     return values
 
 
-# ---------------------------------------------------------------- whatever the caller has
-
-
 def read_factors(
     value: AtomsLike,
     name: str,
@@ -177,9 +172,7 @@ def read_factors(
         found, named = value, _list_columns(value)
     elif (source := find_table(value)) is not None:
         like = tuple(EncodedColumn(column.name, column.levels, (column.name,)) for column in known)
-        plan = EncodingPlan(
-            missing=missing, numeric_only=numeric_only, places=True, names=False, like=like, called=name
-        )
+        plan = EncodingPlan(missing=missing, numeric_only=numeric_only, places=True, like=like, called=name)
         table = encode_source(source, plan, None if like else columns)
         found, named = table, _list_columns(table)
     else:
@@ -217,8 +210,8 @@ class TermModel(Protocol):
         """
 
 
+# A model, a function of blocks of rows to blocks of terms, or None: rows are terms.
 ModelLike: TypeAlias = TermModel | Callable[[Matrix], Any] | None
-"""A model, a function of blocks of rows to blocks of terms, or None: rows are terms."""
 
 
 @dataclass(frozen=True, slots=True)

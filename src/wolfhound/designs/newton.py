@@ -19,14 +19,9 @@ from wolfhound.core.contracts import Ints, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import UNIT
 
-STEPS = 60
-"""Newton steps at most; three to eight are usual."""
-
-_SMALL = 1e-13
-"""Weights below are dropped."""
-
-_MANY = 12
-"""Times as many active candidates as terms: more than an optimal design has."""
+STEPS = 60  # Newton steps at most; three to eight are usual
+_SMALL = 1e-13  # weights below are dropped
+_MANY = 12  # times as many active candidates as terms: more than an optimal design has
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,8 +70,6 @@ class Local:
         self._share = share
         self._tol = 0.0
 
-    # ------------------------------------------------------------ Model of a corral
-
     def price(self, corral: Corral) -> tuple[float, Ints]:
         """Return the model's value, and places that violate optimality, best first."""
         report_rows(0)
@@ -97,8 +90,6 @@ class Local:
 
     def swap(self, joined: Ints, left: Ints) -> None:
         """Nothing to note."""
-
-    # ------------------------------------------------------------ a step
 
     def step(self, weights: Vector) -> Vector:
         """Return the weights after one Newton step with an exact line search."""

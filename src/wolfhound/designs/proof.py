@@ -27,9 +27,7 @@ from wolfhound.core.rounding import SAFE, UNIT, gamma, length
 
 WIDE = np.longdouble
 _FINE = float(np.finfo(WIDE).eps) / 2.0
-
-OPEN = 1e-3
-"""Rounding that keeps more of an efficiency, or of a volume, open than this is no excuse."""
+OPEN = 1e-3  # rounding that keeps more of an efficiency, or of a volume, open than this is no excuse
 
 
 class Certificate(NamedTuple):
@@ -165,9 +163,6 @@ def _lead_of_trace(inverse: Vector, root: Vector, e: float, root_error: float) -
     if not (overlap > 0.0 and value.high > 0.0 and plain > 0.0):
         return -math.inf, -math.inf
     return overlap * overlap / value.high * (1.0 - 8.0 * UNIT), near * near / plain
-
-
-# ---------------------------------------------------------------- the criterion of any design
 
 
 class Between(NamedTuple):

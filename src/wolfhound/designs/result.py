@@ -43,21 +43,11 @@ from wolfhound.solve.result import LISTED, describe_atoms, make_frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_NAMED = 5
-"""Candidates, and terms, that a summary names."""
-
-_SHOWN = 500
-"""Runs that a table may show."""
-
-_CURVES, _POINTS = 6, 101
-"""Factors whose variance is drawn, and points of each curve."""
-
-_FACTORS = 10
-"""Of a picture: two in each panel."""
-
-_LONGEST = 16
-"""Letters of a level that axes have room for."""
-
+_NAMED = 5  # candidates, and terms, that a summary names
+_SHOWN = 500  # runs that a table may show
+_CURVES, _POINTS = 6, 101  # factors whose variance is drawn, and points of each curve
+_FACTORS = 10  # of a picture: two in each panel
+_LONGEST = 16  # letters of a level that axes have room for
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -270,6 +260,10 @@ class Design(HasCodec, RunResult):
         cost = f"{self.passes:.3g} passes, {self.scored:,} forms, {self.seconds:.3g} s"
         proved, held = ("proved efficiency", efficiency), ("candidates with weight", f"{support:,}")
         told, spent = pick(self, "criterion", "efficiency"), pick(self, "passes", "scored", "seconds")
+        # Categories are factors here, not one-hot.
+        notes = [note for note in (self.table.notes if self.table else ()) if note[0] != "one-hot"]
+        past = self.given_table.notes if self.given_table else ()
+        notes += [("given", text) for subject, text in past if subject == "missing"]
         fields = (
             Field(f"{self.criterion}-efficiency", f">= {efficiency}, proved", told, proved),
             Field("support", f"{support:,} candidates: {known}", {"support": support}, held),
@@ -279,7 +273,7 @@ class Design(HasCodec, RunResult):
                 {"terms": list(self.terms), **tables},
                 ("terms", f"{size:,}"),
             ),
-            *self._notes(),
+            *notes,
             Field("cost", cost, spent, ("time", seconds_text(self.seconds))),
         )
         return Summary.of_run(
@@ -293,13 +287,6 @@ class Design(HasCodec, RunResult):
             pictures=self._picture,
             details=lambda: Details((Field("candidates", describe_atoms(self.fingerprint)),)),
         )
-
-    def _notes(self) -> list[tuple[str, str]]:
-        """What is to be known of the tables; categories are factors here, not one-hot."""
-        notes = () if self.table is None else self.table.notes
-        past = () if self.given_table is None else self.given_table.notes
-        gone = [("given", text) for subject, text in past if subject == "missing"]
-        return [(subject, text) for subject, text in notes if subject != "one-hot"] + gone
 
     def _list_support(self) -> Grid:
         """The candidates of largest weight: factors, id, weight."""
@@ -377,9 +364,8 @@ class ExactDesign(HasSummary):
             made. None: the runs of a candidate follow each other.
         """
         if most is None:
-            rule = (
-                f"given for more than {MOST_ROWS:,} runs, a row each; `ids` and `counts` hold the whole plan"
-            )
+            what = "a row each; `ids` and `counts` hold the whole plan"
+            rule = f"given for more than {MOST_ROWS:,} runs, {what}"
             require(self.runs <= MOST_ROWS, "most", rule, f"None for {self.runs:,}")
         rule = f"None for more than {MOST_ROWS:,} runs: to shuffle them, all are made"
         require(seed is None or self.runs <= MOST_ROWS, "seed", rule, f"{self.runs:,} runs")
@@ -405,6 +391,7 @@ class ExactDesign(HasSummary):
             for row in zip(*columns.values(), strict=True)
         ]
         known, what = (lambda: list_records(self.to_columns())), f"{self.criterion}-efficiency"
+        caption = "The runs, by candidate; make them in random order"
         return Summary(
             f"ExactDesign({runs} runs at {points} points, {self.terms} terms: {what} >= {efficiency})",
             (
@@ -412,16 +399,7 @@ class ExactDesign(HasSummary):
                 Field("", values={"efficiency": self.efficiency}, tile=("proved efficiency", efficiency)),
                 Field("", tile=("points", f"{points}")),
             ),
-            (
-                Grid(
-                    "The runs, by candidate; make them in random order",
-                    tuple(columns),
-                    rows,
-                    size=runs,
-                    key="rows",
-                    records=known,
-                ),
-            ),
+            (Grid(caption, tuple(columns), rows, size=runs, key="rows", records=known),),
             ("The efficiency is proved against designs of any weights, which whole runs may not reach.",),
             title="Runs to be made",
             message=f"{what} at least {efficiency}, proved",
@@ -523,10 +501,6 @@ def _draw_variance(axes: Axes, found: Design) -> None:
 # ---------------------------------------------------------------- saving
 
 
-def _write_model(model: ModelSpec) -> dict[str, Any]:
-    return model._asdict() | {"columns": [[column.name, list(column.levels)] for column in model.columns]}
-
-
 def _read_model(value: Any) -> ModelSpec:
     columns = tuple(Column(str(name), tuple(map(str, levels))) for name, levels in value["columns"])
     known = {*MODELS, "terms", "function"}
@@ -587,7 +561,7 @@ Design.codec = Codec(
         "scored": Scalar.COUNT,
         "status": Scalar.STATUS,
         "criterion": Scalar.TEXT,
-        "model": Json(_write_model, _read_model),
+        "model": Json(ModelSpec._asdict, _read_model),
         **dict.fromkeys(
             ("table", "given_table"),
             Json(lambda table: table and table.to_json(), TableReport.from_json, optional=True),

@@ -3,11 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,20 +18,11 @@ from wolfhound.designs.proof import certify
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, survey
 
-HARVEST = 4096
-"""Candidates that a pass adds to the pool."""
-
-SAMPLE = 32768
-"""Candidates that are solved first, on their own."""
-
-_ROUGH = 1e-3
-"""Relative gap to which they are."""
-
-_NEAR = 512
-"""Candidates of the last pass that a design keeps, for exact designs."""
-
-_PATIENCE = 3
-"""Passes in a row that need not prove more."""
+HARVEST = 4096  # candidates that a pass adds to the pool
+SAMPLE = 32768  # candidates that are solved first, on their own
+_ROUGH = 1e-3  # relative gap to which they are
+_NEAR = 512  # candidates of the last pass that a design keeps, for exact designs
+_PATIENCE = 3  # passes in a row that need not prove more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +38,7 @@ class DesignState:
     kind: str
     ratio: float = math.nan
     slack: float = math.inf  # what of `value` is owed to proved bounds on rounding; inf if too much
-    near: Ids = dataclasses.field(default_factory=lambda: np.empty(0, np.int64))  # best of the last pass
+    near: Ids = field(default_factory=lambda: np.empty(0, np.int64))  # best of the last pass
     end: Status | None = None
 
     @property
@@ -135,9 +125,6 @@ class Search:
             if state.efficiency >= 1.0 - _ROUGH:
                 break
         return ids[places], weights
-
-
-# ---------------------------------------------------------------- candidates that are read first
 
 
 def draw_sample(n: int, exclude: Ids, rng: np.random.Generator) -> Ids:

@@ -1,7 +1,7 @@
 """Herding: few weighted atoms whose mean matches that of millions, in a kernel or a feature space.
 
-Begin with `herd`: it reads what it is given (`rows`), and a `session` draws candidates, picks of them
-(`greedy`), weights the picks and measures them, all by sums over `kernels` (`mmd`). `in_features` is
+Begin with `herd`: a `session` reads what it is given, draws candidates, picks of them (`greedy`), weights
+the picks and measures them, all by sums over `kernels` (`mmd`). `in_features` is
 Frank-Wolfe on a mean that is known, `select` the face for scikit-learn. Nothing here knows policies, designs
 or mixtures.
 """

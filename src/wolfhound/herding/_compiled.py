@@ -13,8 +13,7 @@ import numpy as np
 from wolfhound.compiled.jit import fast_kernel, kernel
 from wolfhound.core.contracts import Matrix, Vector
 
-WIDE = 64
-"""Rows on the right that stay in the first cache while those on the left go by."""
+WIDE = 64  # rows on the right that stay in the first cache while those on the left go by
 
 
 @fast_kernel

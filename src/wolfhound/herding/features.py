@@ -17,12 +17,10 @@ from wolfhound.core.contracts import AtomsLike, Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered, one_blas_thread
-from wolfhound.core.validate import count, kind, matrix, require, singles, vector
+from wolfhound.core.validate import count, kind, matrix, require, row_shares, singles, vector
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite
-from wolfhound.herding.rows import row_shares, speak_of
 
-CHUNK = 1024
-"""Rows whose features are made together: they stay in the cache until they are summed."""
+CHUNK = 1024  # rows whose features are made together: they stay in the cache until they are summed
 
 
 class Features(Protocol):
@@ -171,8 +169,7 @@ def feature_mean(
 
     def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
         first, block = task
-        with speak_of(name):
-            check_finite(block, first)
+        check_finite(block, first, name)
         return len(block), _sum(block, first, features, shares, name)
 
     for swept, part in map_ordered(work, rows.blocks(block_rows(rows))):

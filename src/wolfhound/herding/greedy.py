@@ -119,8 +119,6 @@ class Herd:
             out[first:stop] *= self.candidates.same
         return out
 
-    # ------------------------------------------------------------ the set so far
-
     @property
     def size(self) -> int:
         """Atoms in the set."""
@@ -146,8 +144,6 @@ class Herd:
         """Squared MMD between the set and the mean, up to rounding >= 0."""
         t = max(1, self.size)
         return max(0.0, self._pairs / t**2 - 2.0 * self._linear / t + self.candidates.square)
-
-    # ------------------------------------------------------------ picks and swaps
 
     def pick(self) -> int:
         """Place of the best candidate of the label whose turn it is."""
@@ -235,31 +231,16 @@ class Herd:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Picks:
-    """A state of a run, a `Progress`: what a callback of `herd` is given.
+    """A state of a run, a `Progress`: what a callback of `herd` is given."""
 
-    Attributes
-    ----------
-    t : int
-        Steps: atoms chosen so far, those of `start` included, then swaps looked at.
-    value : float
-        Half the squared MMD between the atoms and the embedding; inf before it
-        is made. With labels: that of all atoms plus those within labels.
-    passes : float
-        Passes over all atoms.
-    scored : int
-        Kernel values and features of atoms that were needed.
-    kind : str
-        "start", "pick" or "swap".
-    ids : (t,) int64
-        The atoms, in the order of their picks; a copy.
-    """
-
-    t: int
+    t: int  # atoms chosen so far, those of `start` included, then swaps looked at
+    # Half the squared MMD between the atoms and the embedding; inf before it is made. With labels: that of
+    # all atoms plus those within labels.
     value: float
-    passes: float
-    scored: int
-    kind: str
-    ids: Ids
+    passes: float  # over all atoms
+    scored: int  # kernel values and features of atoms that were needed
+    kind: str  # "start", "pick" or "swap"
+    ids: Ids  # (t,) in the order of their picks; a copy
     end: Status | None = None
     lower: ClassVar[float] = -math.inf  # nothing is proved,
     ratio: ClassVar[float] = math.nan  # audited

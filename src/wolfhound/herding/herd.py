@@ -19,20 +19,24 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import AtomsLike, Ids, Ints, Progress
 from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
-from wolfhound.data.atoms import to_places
+from wolfhound.data.atoms import finite_rows, to_places
 from wolfhound.data.encoding import Missing, check_missing
 from wolfhound.herding.kernels import KERNELS, Gaussian, Kernel, check_kernel
 from wolfhound.herding.labels import Labels, allot
+from wolfhound.herding.mmd import draw_ids
 from wolfhound.herding.result import HerdResult
-from wolfhound.herding.rows import HerdData, TableOptions, draw_ids, speak_of, take_rows
-from wolfhound.herding.session import HerdSettings, KernelSession, check_start, seed_number
+from wolfhound.herding.session import (
+    HerdData,
+    HerdSettings,
+    KernelSession,
+    TableOptions,
+    check_start,
+    seed_number,
+)
 from wolfhound.solve.driver import Limits
 
-LEAST, TIMES = 10_000, 4
-"""Candidates: at least so many, and so many times as there are picks."""
-
+LEAST, TIMES = 10_000, 4  # candidates: at least so many, and so many times as there are picks
 _FIT = 1 << 21  # second word of the seed that draws rows for the lengthscale
-
 _SAMPLE = 1000  # rows that give the lengthscale
 
 
@@ -51,7 +55,7 @@ def herd(
     swap: bool = False,
     row_weights: ArrayLike | None = None,
     columns: Sequence[str] | str | None = None,
-    missing: Missing | str = Missing.DROP,
+    missing: Missing | str = Missing.LEVEL,
     numeric_only: bool = False,
     standardize: bool = False,
     candidates: int | None = None,
@@ -101,9 +105,9 @@ def herd(
     columns
         Of a table: those that count; None: all that can, without those of `by`.
     missing
-        Of a table: rows with missing values are left out, `Missing.DROP`; filled with the means
-        of the columns, `Missing.MEAN`; a level of their own, `Missing.LEVEL`, of numbers the mean and a
-        column that says so; or refused, `Missing.ERROR`. Ids stay those of the table.
+        Of a table: missing values are a level of their own, `Missing.LEVEL`, of numbers the mean and a
+        column that says so; the means of the columns, `Missing.MEAN`; such rows are left out,
+        `Missing.DROP`; or refused, `Missing.ERROR`. Ids stay those of the table.
     numeric_only
         Of a table: texts, categories and truths do not count, else they are one-hot.
     standardize
@@ -150,10 +154,8 @@ def herd(
     centred = bool(getattr(chosen_kernel, "centred", False))
     validate.require(not (centred and standardize), "standardize", "False with scores: scale both", True)
     data, number = HerdData.read(atoms, target, by, row_weights, options=options), seed_number(seed)
-    start, exclude = (
-        to_places(data.table, start, "start"),
-        to_places(data.table, exclude, "exclude", strict=False),
-    )
+    start = to_places(data.table, start, "start")
+    exclude = to_places(data.table, exclude, "exclude", strict=False)
     chosen, banned = check_start(data.atoms.shape[0], m, start, exclude)
     settings = HerdSettings(
         kernel=_fit_kernel(chosen_kernel, data, number),
@@ -196,10 +198,12 @@ def _fit_kernel(kernel: Kernel, data: HerdData, seed: int) -> Kernel:
     sources = [(data.atoms, "atoms")] + ([] if data.target is None else [(data.target, "target")])
     none, size = np.empty(0, np.int64), _SAMPLE // len(sources)
     sample = np.concatenate(
-        [take_rows(atoms, draw_ids(atoms.shape[0], size, none, rng), name) for atoms, name in sources]
+        [finite_rows(atoms, draw_ids(atoms.shape[0], size, none, rng), name) for atoms, name in sources]
     )
-    with speak_of("atoms", instead_of="rows"):
+    try:
         found = kernel.fit(sample)
+    except ValueError as error:  # a kernel knows rows only
+        raise ValueError(str(error).replace("`rows`", "`atoms`", 1)) from None
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(np.isfinite(found.diagonal(sample)).all())
     validate.require(finite, "atoms", "of moderate size: scale them", "kernel values that overflow")

@@ -39,9 +39,9 @@ from wolfhound.core.progress import time_solving
 from wolfhound.data.atoms import MappedAtoms, as_atoms, finite_rows
 from wolfhound.herding.features import Features, Identity, feature_mean
 from wolfhound.herding.greedy import refuse_nothing
+from wolfhound.herding.mmd import Measured, draw_ids, evaluate
 from wolfhound.herding.result import HerdResult
-from wolfhound.herding.rows import HerdData, check_width, draw_ids, row_shares
-from wolfhound.herding.session import Callback, Measured, Session, check_start, evaluate, seed_number
+from wolfhound.herding.session import Callback, HerdData, Session, check_start, seed_number
 from wolfhound.methods.frank_wolfe import FrankWolfe
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.objectives.plain import SquaredDistance
@@ -49,6 +49,7 @@ from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import LEAST, RandomSubset
 from wolfhound.paper.sublinear_frank_wolfe import SublinearFrankWolfe
 from wolfhound.paper.sublinear_herding import Onwards, SublinearHerding
+from wolfhound.show.markup import pick
 from wolfhound.solve.driver import Limits, Outcome, drive
 from wolfhound.solve.result import Trace
 
@@ -56,9 +57,7 @@ Steps: TypeAlias = FrankWolfe | SublinearFrankWolfe | SublinearHerding
 Searched: TypeAlias = Oracle | Callable[[Atoms], Oracle]
 FeaturesLike: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLike
 
-SMALL = 300
-"""Below so many picks a sample has 5 % of the atoms: each pick counts for more."""
-
+SMALL = 300  # below so many picks a sample has 5 % of the atoms: each pick counts for more
 _UNLIMITED = Limits()
 _ORACLES = "an oracle such as Scan(atoms), or what makes one, such as Scan"
 _TAKEN = ("forward", "pairwise")  # steps that give weight to the atom that was found
@@ -128,9 +127,7 @@ def herd_in_features(
     goal = None if target is None else as_atoms(target, "target")
     chosen, banned = check_start(given.shape[0], m, start, exclude)
     source, phi = _find_features(features, given, banned)
-    if goal is not None:
-        check_width(goal, source.shape[1])
-    shares = row_shares(row_weights, (given if goal is None else goal).shape[0], "row_weights")
+    shares = validate.row_shares(row_weights, (given if goal is None else goal).shape[0], "row_weights")
     session = FeatureSession(
         data=HerdData(atoms=given, target=goal, labels=None, row_weights=shares),
         pick=partial(
@@ -221,9 +218,8 @@ class FeatureSession(Session):
             rng=np.random.default_rng([self.seed, 1]),
             deadline=began + limits.seconds,
         )
-        same = ("ids", "weights", "passes", "scored", "status", "trace")
         return quality._asdict() | {
-            **{name: getattr(run, name) for name in same},
+            **pick(run, "ids", "weights", "passes", "scored", "status", "trace"),
             "seconds": seconds,
             "space": f"a space of {len(run.mean):,} features",
             "fingerprint": self.data.fingerprint,
@@ -336,8 +332,8 @@ def pick_in_features(
     search = _oracle(space, oracle, m, draws)
     source = rows if target is None else as_atoms(target, "target")
     d, got = rows.shape[1], source.shape[1]
-    validate.require(got == d, "target", f"rows of {d} entries, as the atoms have", got)
-    row_shares(row_weights, source.shape[0], "row_weights")
+    validate.require(got == d, "target", f"rows of {d} columns, as the atoms have", got)
+    validate.row_shares(row_weights, source.shape[0], "row_weights")
     phi, name = Identity(d) if features is None else features, "atoms" if target is None else "target"
     mean = feature_mean(source, phi, weights=row_weights, name=name)
     states = loop.states(

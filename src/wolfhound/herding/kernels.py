@@ -29,37 +29,21 @@ from wolfhound.data.atoms import widen
 from wolfhound.herding._compiled import distances_absolute, distances_squared, pairs_absolute
 from wolfhound.herding.features import Features, Identity, RandomFourier, feature_mean, normal_frequencies
 
+# (s, d) rows on the right -> (r, s) values of k, for rows on the left that are fixed.
 KernelColumns: TypeAlias = Callable[[Matrix], Matrix]
-"""(s, d) rows on the right -> (r, s) values of k, for rows on the left that are fixed."""
-
+# (d,) row -> (r,) values of k with rows that are fixed; the answer may be overwritten by the next.
 KernelRow: TypeAlias = Callable[[Matrix], Matrix]
-"""(d,) row -> (r,) values of k with rows that are fixed; the answer may be overwritten by the next."""
 
-
-SAMPLE = 1000
-"""Rows whose distances give the median."""
-
-MIDDLE = 101
-"""Rows whose medians are the centre."""
-
+SAMPLE = 1000  # rows whose distances give the median
+MIDDLE = 101  # rows whose medians are the centre
+# Squared length in lengthscales, per bytes of a number, beyond which a row is far.
 FAR = {4: 2.0**10, 8: 2.0**20}
-"""Squared length in lengthscales, per bytes of a number, beyond which a row is far."""
-
-WIDEST = 1e150
-"""Lengthscales lie within [1 / WIDEST, WIDEST]: beyond it squares overflow, or vanish."""
-
-BEYOND = 1e30
-"""Half a squared length that leaves no kernel value, yet is a float32."""
-
-ALONE = 16 << 20
-"""Bytes of candidates up to which one thread is as fast: they stay in its cache."""
-
-BLOCK = 4 << 20
-"""Bytes of candidates per task above that."""
-
+WIDEST = 1e150  # lengthscales lie within [1 / WIDEST, WIDEST]: beyond it squares overflow, or vanish
+BEYOND = 1e30  # half a squared length that leaves no kernel value, yet is a float32
+ALONE = 16 << 20  # bytes of candidates up to which one thread is as fast: they stay in its cache
+BLOCK = 4 << 20  # bytes of candidates per task above that
+# Lengthscales of float32 rows lie within [1 / SINGLE, SINGLE], so that their squares are float32 too.
 SINGLE = 1e18
-"""Lengthscales of float32 rows lie within [1 / SINGLE, SINGLE], so that their squares are float32 too."""
-
 _LARGEST = 3e38  # float32 numbers are below it
 
 

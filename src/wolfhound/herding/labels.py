@@ -16,9 +16,7 @@ from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import array, require
 from wolfhound.data.tables import unwrap
 
-SWEEPS = 5
-"""Times that each label is fitted to what the others leave: more hardly changes anything."""
-
+SWEEPS = 5  # times that each label is fitted to what the others leave: more hardly changes anything
 _NONE_MISSING = "no missing labels (None or nan)"
 
 
@@ -106,9 +104,6 @@ def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -
     for _ in range(m - int(counts.sum())):
         counts[next_label(counts, room, shares, balanced=balanced)] += 1
     return counts
-
-
-# ---------------------------------------------------------------- weights
 
 
 @final

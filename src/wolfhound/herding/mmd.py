@@ -1,49 +1,80 @@
-"""Means of sets of rows in a kernel, and the distance between them: the maximum mean discrepancy.
+"""Means of sets of rows in a kernel, the distance between them, the maximum mean discrepancy, and its worth.
 
 ``MMD^2 = sum a_i a_j k(x_i, x_j) - 2 sum a_i b_j k(x_i, y_j) + sum b_i b_j k(y_i, y_j)``.
 Tiles of kernel values are made, summed in float64 and forgotten. The mean embedding of
 millions of rows is that of some thousand of them, weighted so that their random features
-have the mean of all rows: one pass, nothing kept.
+have the mean of all rows: one pass, nothing kept. Herds are measured beside random subsets of as many rows.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
-from wolfhound.core.progress import report_rows
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Status, Vector
+from wolfhound.core.progress import Cut, on_progress, report_rows, time_solving
 from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered, one_blas_thread
 from wolfhound.core.validate import count as whole
-from wolfhound.core.validate import flag, kind, require
+from wolfhound.core.validate import flag, kind, require, row_shares
 from wolfhound.core.validate import ids as valid_ids
-from wolfhound.data.atoms import ArrayAtoms, as_atoms, block_rows, check_finite
+from wolfhound.data.atoms import ArrayAtoms, as_atoms, block_rows, check_finite, finite_rows
 from wolfhound.herding.features import Features, feature_mean
 from wolfhound.herding.kernels import Kernel, centre_of, check_kernel, floats
-from wolfhound.herding.rows import draw_held_out, draw_ids, draw_weighted, row_shares, speak_of, take_rows
 
-TALL, WIDE = 1024, 512
-"""Rows on either side of a tile: fixed, so that sums have one order."""
-
-FEATURES = 256
-"""Random features that the rows are weighted by."""
-
-BASE = 10_000
-"""Rows that stand for the target, at least; a smaller target is taken whole."""
-
+TALL, WIDE = 1024, 512  # rows on either side of a tile: fixed, so that sums have one order
+FEATURES = 256  # random features that the rows are weighted by
+BASE = 10_000  # rows that stand for the target, at least; a smaller target is taken whole
+# Rows that stand for a target that is not taken whole, at most: candidates times these is the work.
 MOST = 20_000
-"""Rows that stand for a target that is not taken whole, at most: candidates times these is the work."""
-
+FEWEST = 4  # rows that were not used before serve if there are a quarter of those wanted
+TOGETHER = 128 << 20  # bytes of random rows that are read at once: files are slow to read in pieces
+_SIZES = 24  # points of a curve
 _NONE: Ids = np.empty(0, np.int64)
-
+# Of the mean diagonal: keeps the weights near where they start in directions that features barely see.
 RIDGE = 1e-4
-"""Of the mean diagonal: keeps the weights near where they start in directions that features barely see."""
+
+
+def draw_ids(n: int, count: int, exclude: Ids, rng: np.random.Generator) -> Ids:
+    """Ascending distinct random ids in [0, n), none excluded; all that are left, if not more than `count`."""
+    gone = np.sort(exclude)
+    left, size = n - len(gone), min(count, n - len(gone))
+    ranks = np.sort(rng.choice(left, size, replace=False, shuffle=False)) if size < left else np.arange(left)
+    # Rank r is the id r plus the excluded ids before it: as many as have at most r ids left below them.
+    return ranks + np.searchsorted(gone - np.arange(len(gone)), ranks, side="right")
+
+
+def draw_weighted(shares: Vector, count: int, rng: np.random.Generator) -> Ids:
+    """Ascending random ids, repeats allowed, each drawn with its share (not exactly 1 in sum)."""
+    edges = np.cumsum(shares)
+    # An id without a share is never hit: its edge is that of the id before it.
+    found = np.searchsorted(edges, rng.random(count) * edges[-1], side="right")
+    return np.sort(np.minimum(found, np.flatnonzero(shares)[-1])).astype(np.int64)
+
+
+def draw_held_out(
+    n: int, count: int, used: Ids, shares: Vector | None, rng: np.random.Generator
+) -> tuple[Ids, bool]:
+    """(random ids, whether none was used before): those used come back where too few others are left.
+
+    Examples
+    --------
+    >>> draw_held_out(6, 2, np.array([0, 1, 2, 3]), None, np.random.default_rng(0))
+    (array([4, 5]), True)
+    """
+    fresh = FEWEST * (n - len(used)) >= count
+    gone = used if fresh else used[:0]
+    if shares is None:
+        return draw_ids(n, count, gone, rng), fresh
+    unused = shares.copy()
+    unused[gone] = 0.0
+    return draw_weighted(unused if unused.any() else shares, count, rng), fresh
 
 
 def kernel_sums(
@@ -148,7 +179,7 @@ def mmd(
         return Reference.of(means[1][None], kernel, exact=True).mmd(means[0][None])
     # A lengthscale that is lacking is that of at most 500 rows of each, at equal distances.
     some = [
-        take_rows(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
+        finite_rows(atoms, np.linspace(0, n - 1, min(n, 500)).round().astype(np.int64), name)
         for atoms, n, name in ((a, a.shape[0], "left"), (b, b.shape[0], "right"))
     ]
     full = kernel.fit(np.concatenate(some))
@@ -174,8 +205,7 @@ def _within(kernel: Kernel, atoms: Atoms, weights: Vector, name: str) -> float:
     """Sum of the kernel over all pairs of one set, weighted."""
     total = 0.0
     for here, block in _blocks(atoms):
-        with speak_of(name):
-            check_finite(block, here.start)
+        check_finite(block, here.start, name)
         total += float(weights[here] @ self_sums(kernel, block, weights[here], single=False))
         for there, other in _blocks(atoms):
             if there.start > here.start:
@@ -252,8 +282,7 @@ class Reference:
             return cls(table[:0], full, np.empty(0), 0.0, True)
         flag(exact, "exact")
         require(len(table) > (0 if exact else 1), "rows", "two rows or more", len(table))
-        with speak_of("rows"):
-            check_finite(table, 0)
+        check_finite(table, 0, "rows")
         shares = _or_equal(row_shares(weights, len(table)), len(table))
         # Where the mean is a row a shift changes no distance; far from 0 it saves digits.
         origin = full.mean(ArrayAtoms(table), shares, "rows")
@@ -308,9 +337,9 @@ class Reference:
         shares = row_shares(row_weights, n, "row_weights")
         whole(count, "count", low=2)
         if n <= 2 * count:
-            return cls.of(take_rows(target, np.arange(n)), kernel, weights=shares, exact=True)
+            return cls.of(finite_rows(target, np.arange(n)), kernel, weights=shares, exact=True)
         used = np.empty(0, np.int64) if exclude is None else valid_ids(exclude, "exclude", n)
-        return cls.of(take_rows(target, draw_held_out(n, count, used, shares, rng)[0]), kernel)
+        return cls.of(finite_rows(target, draw_held_out(n, count, used, shares, rng)[0]), kernel)
 
     def at(self, rows: Matrix) -> Vector:
         """(m,) values of the target's (estimated) mean embedding at the rows."""
@@ -405,7 +434,7 @@ def embed(
     name, goal = ("atoms", pool) if target is None else ("target", as_atoms(target, "target"))
     shares = row_shares(row_weights, goal.shape[0], "row_weights")
     ids = draw_ids(n, count, exclude, rng)
-    rows = take_rows(pool, ids)
+    rows = finite_rows(pool, ids)
     # What stands for the target: nothing if its mean is 0, one row if the kernel knows it, else rows of it.
     base_ids, exact, found = ids[:0], True, None
     if kernel.centred:
@@ -416,7 +445,7 @@ def embed(
         # Where many ids are left out, candidates are no sample of the target.
         fair = target is None and BASE <= len(ids) <= MOST and 100 * len(exclude) <= n
         base_ids, mass, exact = _draw_base(goal, ids if fair else None, max(count, BASE), shares, rng)
-        base = rows if base_ids is ids else take_rows(goal, base_ids, name)
+        base = rows if base_ids is ids else finite_rows(goal, base_ids, name)
         full = kernel.fit(base if target is None else np.concatenate([rows, base]))
         if not exact:
             centre = centre_of(base)
@@ -479,3 +508,123 @@ def calibrate(
         square[np.diag_indices_from(square)] += ridge * np.trace(square) / len(square)
         found = start + weighed @ np.linalg.solve(square, np.append(mean, 1.0) - weighed.sum(axis=0))
     return np.asarray(found / found.sum())
+
+
+# ---------------------------------------------------------------- how good a herd is
+
+
+class Curve(NamedTuple):
+    """MMD of the first atoms, and the mean of random subsets of as many, on the data of the result's `mmd`.
+
+    Atoms are equally weighted (within a label), also where the result's weights were fitted.
+    """
+
+    sizes: Ints  # (s,) numbers of atoms
+    mmd: Vector
+    random: Vector
+
+
+class Quality(NamedTuple):
+    """What an evaluation found; the fields of `HerdResult` of the same names."""
+
+    mmd: float
+    mmd_random: float
+    mmd_random_spread: float
+    mmd_by: Vector | None
+    reference: str
+    evaluation_seconds: float
+    curve: Curve
+
+
+class Measured(NamedTuple):
+    """A herd that was measured, and how others are."""
+
+    words: str  # what it was measured on
+    mmd: float  # of all atoms with their weights
+    curve: Vector  # (s,) of the first atoms, equally weighted; nan: not known
+    mmd_by: Vector | None  # within each label
+    ruler: Callable[[Matrix], Vector]  # (k, d) rows in random order -> (s,) MMD of the first of them
+
+
+def effort(m: int) -> int:
+    """Random subsets to measure: fewer for large m, to take less time than the picks."""
+    return 10 if m <= 2000 else 5 if m <= 10_000 else 3
+
+
+def curve_sizes(m: int) -> Ints:
+    """Up to 24 sizes from 1 to m, evenly spread on a log scale."""
+    if m <= _SIZES:
+        return np.arange(1, m + 1)
+    return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))
+
+
+def _skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
+    """Return the quality of a herd that was not measured."""
+    none = Curve(np.empty(0, np.int64), np.empty(0), np.empty(0))
+    return Quality(math.nan, math.nan, math.nan, None, f"nothing: {why}", seconds, none)
+
+
+def evaluate(
+    atoms: Atoms,
+    k: int,
+    exclude: Ids,
+    measure: Callable[[Ints, np.random.Generator], Measured] | None,
+    *,
+    rng: np.random.Generator,
+    deadline: float,
+) -> Quality:
+    """Measure a herd of k atoms, then random subsets of as many; both are without the excluded.
+
+    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then; without a
+    measure, that nothing is.
+    """
+    if measure is None:
+        return _skip_evaluation("evaluate=False")
+    began = time.perf_counter()
+    sizes, draws = curve_sizes(k), effort(k)
+    mine: Measured | None = None
+    others: list[Vector] = []
+    why = ""
+
+    def watch(_: int) -> None:
+        if time.perf_counter() > deadline:
+            raise Cut(Status.MAX_SECONDS)
+
+    try:
+        with one_blas_thread(), on_progress(watch):
+            report_rows(0)
+            mine = measure(sizes, rng)
+            for rows in _draw_subsets(atoms, k, exclude, draws, rng):
+                others.append(mine.ruler(rows))
+                report_rows(0)
+    except (Cut, KeyboardInterrupt) as error:
+        why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
+    seconds = time_solving(began)
+    if mine is None:
+        return _skip_evaluation(why, seconds)
+    random = np.array(others).reshape(len(others), len(sizes))
+    few = "" if len(others) == draws else f" of {draws}: {why}"
+    known = ~np.isnan(mine.curve)
+    mean = random.mean(axis=0) if others else np.full(len(sizes), math.nan)
+    return Quality(
+        mmd=mine.mmd,
+        mmd_random=float(random[:, -1].mean()) if others else math.nan,
+        mmd_random_spread=float(random[:, -1].std(ddof=1)) if len(others) > 1 else math.nan,
+        mmd_by=mine.mmd_by,
+        reference=f"{mine.words}; {len(others)} random subsets{few}",
+        evaluation_seconds=seconds,
+        curve=Curve(sizes[known], mine.curve[known], mean[known]),
+    )
+
+
+def _draw_subsets(
+    atoms: Atoms, m: int, exclude: Ids, draws: int, rng: np.random.Generator
+) -> Iterator[Matrix]:
+    """Yield the rows of random subsets, in random order."""
+    n, d = atoms.shape
+    wanted = [rng.permutation(draw_ids(n, m, exclude, rng)) for _ in range(draws)]
+    together = max(1, TOGETHER // (m * d * atoms.dtype.itemsize))
+    for first in range(0, draws, together):
+        some = wanted[first : first + together]
+        rows = finite_rows(atoms, np.concatenate(some))
+        yield from np.split(rows, np.cumsum([len(ids) for ids in some])[:-1])

@@ -21,7 +21,8 @@ from wolfhound.data.codec import WEIGHTS, Array, Codec, Columns, HasCodec, Json,
 from wolfhound.data.encoding import TableAtoms, TableReport
 from wolfhound.data.tables import pick_rows
 from wolfhound.herding.kernels import Kernel
-from wolfhound.herding.session import Callback, Curve, HerdSettings, KernelSession, Session
+from wolfhound.herding.mmd import Curve
+from wolfhound.herding.session import Callback, HerdSettings, KernelSession, Session
 from wolfhound.show import plot
 from wolfhound.show.markup import (
     Atom,
@@ -45,11 +46,9 @@ if TYPE_CHECKING:
 
 
 _DRAWN = 2000  # atoms that a picture shows
-
 _SHOWN = 8
 _LONG = 100.0  # an axis this long has a number per power of ten
 _EVEN = 2.0  # weights within this factor look the same as bars
-
 _MATTER, _LEVELS = 4, 8  # columns that are drawn, and levels of each
 _COLUMNS, _CELL = 12, 40  # columns of chosen rows on a page, and letters of a cell
 _MANY = 0.05  # share of rows that are left out from which a way to keep them is told
@@ -165,7 +164,7 @@ class HerdResult(HasCodec, RunResult):
     @property
     def frame(self) -> Any:
         """The chosen rows with `id` and `weight`, as the kind of table that was given; of files, pandas."""
-        table = None if self.session is None else self.session.data.table
+        table = _find_table(self)
         if table is None:
             what = "a table that was given, in this process: atoms of arrays, and saved results, have none"
             raise ValueError(f"`frame` needs {what}. Take rows by `ids`.")
@@ -497,9 +496,7 @@ HerdResult.codec = Codec(
 
 # ---------------------------------------------------------------- pictures
 
-_CLASSES = len(plot.COLOURS) - 1
-"""So many labels have a colour of their own; the last is for all others."""
-
+_CLASSES = len(plot.COLOURS) - 1  # so many labels have a colour of their own; the last is for all others
 _AREA = 24.0
 
 

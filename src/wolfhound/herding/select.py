@@ -29,10 +29,8 @@ except ImportError:
     raise ImportError("HerdingSelector needs scikit-learn: pip install 'wolfhound[sklearn]'") from None
 
 _SEEDS = 2**31 - 1
-
+# Types of target that have no classes to choose within.
 _CARRIED = ("continuous", "continuous-multioutput", "multiclass-multioutput", "multilabel-indicator")
-"""Types of target that have no classes to choose within."""
-
 _TWO, _FEW = 2, 20  # distinct numbers that are always classes, and that are where each has two rows or more
 
 
@@ -109,7 +107,7 @@ class HerdingSelector(BaseEstimator):  # type: ignore[misc] # scikit-learn has n
         balanced: bool = False,
         weights: bool = False,
         swap: bool = False,
-        missing: Missing | str = "drop",
+        missing: Missing | str = "level",
         candidates: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:

@@ -1,6 +1,7 @@
-"""A run of kernel herding, which can go on: settings, candidates, picks, weights, and what they are worth.
+"""A run of kernel herding, which can go on: data, settings, candidates, picks, weights, what they are worth.
 
-How good a herd is: its MMD on all atoms or held-out ones, beside random subsets of as many.
+Tables become atoms here, with labels by names of columns and a target that matches.
+A herd is measured on all atoms or held-out ones.
 Held-out rows are weighted so that their random features have the mean of all
 atoms, which the embedding found already: without this the chance of drawing them
 would hide how good a herd is. Two halves, weighted apart, estimate
@@ -10,10 +11,9 @@ would hide how good a herd is. Two halves, weighted apart, estimate
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import pairwise
@@ -23,38 +23,213 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.compiled import corral
-from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Progress, Status, Vector
-from wolfhound.core.progress import Cut, on_progress, report_rows, time_solving
-from wolfhound.core.threads import one_blas_thread
-from wolfhound.core.validate import count, flag, function, ids, require
+from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Progress, Vector
+from wolfhound.core.identity import identify
+from wolfhound.core.progress import time_solving
+from wolfhound.core.validate import count, flag, function, ids, require, row_shares
 from wolfhound.data import store
-from wolfhound.data.atoms import FewAtoms, Fingerprint, PartPrint, hear_rows, to_places, to_rows
-from wolfhound.data.encoding import TableAtoms, find_table
+from wolfhound.data.atoms import (
+    FewAtoms,
+    Fingerprint,
+    PartPrint,
+    as_atoms,
+    draw_some,
+    fingerprint,
+    finite_rows,
+    hear_rows,
+    to_places,
+    to_rows,
+)
+from wolfhound.data.encoding import EncodingPlan, Missing, Table, TableAtoms, encode_source, find_table
+from wolfhound.data.scaling import unit_variance
 from wolfhound.herding.features import Features
 from wolfhound.herding.greedy import Candidates, Held, Herd, run
 from wolfhound.herding.kernels import KERNELS, Kernel
 from wolfhound.herding.labels import Labels, Means, fit_jointly
-from wolfhound.herding.mmd import FEATURES, Embedding, Reference, calibrate, embed, kernel_sums, self_sums
-from wolfhound.herding.rows import AS_USUAL, HerdData, TableOptions, draw_held_out, draw_ids, take_rows
+from wolfhound.herding.mmd import (
+    FEATURES,
+    Embedding,
+    Measured,
+    Reference,
+    calibrate,
+    draw_held_out,
+    embed,
+    evaluate,
+    kernel_sums,
+    self_sums,
+)
 from wolfhound.solve.driver import Limits
 from wolfhound.solve.result import Trace
 
 Callback: TypeAlias = Callable[[Progress], bool | None]
 
 FLAGS = ("balanced", "weights", "swap", "evaluate")
-
-HELD_OUT = 10_000
-"""Rows that an MMD is measured on; a smaller target is taken whole."""
-
-TOGETHER = 128 << 20
-"""Bytes of random rows that are read at once: files are slow to read in pieces."""
-
-_SIZES = 24  # points of a curve
-
+HELD_OUT = 10_000  # rows that an MMD is measured on; a smaller target is taken whole
+_SAMPLE = 1000  # rows that say whether one column swamps the others
+_SHOWN = 8  # texts of `by` in an error
 _EVALUATION = 1 << 20  # second word of the seed of an evaluation; embeddings have the number of their label
 
 
 # ---------------------------------------------------------------- what decides a run
+
+
+class TableOptions(NamedTuple):
+    """How a table becomes atoms, as `herd` was asked; saved with a result, so that it can go on."""
+
+    columns: Sequence[str] | str | None = None
+    missing: Missing = Missing.LEVEL
+    numeric_only: bool = False
+    standardize: bool = False
+
+    def check(self) -> TableOptions:
+        """Refuse what is none of these; a list of names becomes a tuple."""
+        flag(self.numeric_only, "numeric_only")
+        flag(self.standardize, "standardize")
+        columns = (self.columns,) if isinstance(self.columns, str) else self.columns
+        return self if columns is None else self._replace(columns=tuple(columns))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {**self._asdict(), "missing": self.missing.value}
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any]) -> TableOptions:
+        """Return the options of such values."""
+        names = None if saved["columns"] is None else [str(name) for name in saved["columns"]]
+        return cls(**{**saved, "columns": names, "missing": Missing(saved["missing"])}).check()
+
+
+AS_USUAL = TableOptions()
+"""What is done if the caller says nothing."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HerdData:
+    """What is picked from and stood for."""
+
+    atoms: Atoms  # to pick from
+    target: Atoms | None  # to stand for; None: the atoms
+    labels: Labels | None
+    row_weights: Vector | None  # (t,) of what is to be stood for, with sum 1
+    table: TableAtoms | None = None  # what the atoms were; ids of its rows are what a caller sees
+    target_table: TableAtoms | None = None  # what the target was
+
+    @classmethod
+    def read(
+        cls,
+        atoms: Any,
+        target: AtomsLike | None = None,
+        by: Any = None,
+        row_weights: ArrayLike | None = None,
+        *,
+        options: TableOptions = AS_USUAL,
+    ) -> HerdData:
+        """Read what `herd` was given: an array, files or tables, labels or names of columns."""
+        table, names = _read_table(atoms, by, options)
+        rows = as_atoms(atoms) if table is None else table.atoms
+        goal, goal_table = _read_target(target, table, options.missing)
+        if table is not None and by is not None:
+            by = table.read_labels(names) if names else table.pick(by, "by")
+        if options.standardize:
+            scaling = unit_variance(rows)
+            rows, goal = scaling.of(rows), None if goal is None else scaling.of(goal)
+        elif table is not None:  # the report says whether one column swamps the others
+            some = draw_some(table.shape[0], _SAMPLE, np.random.default_rng(0))
+            found = table.find_swamping(finite_rows(table.atoms, some))
+            table = replace(table, report=replace(table.report, swamping=found))
+        if goal is not None:
+            d, got = rows.shape[1], goal.shape[1]
+            require(got == d, "target", f"rows of {d} columns", f"{got} columns")
+        weighed = table if goal is None else goal_table
+        if weighed is not None:
+            row_weights = weighed.pick(row_weights, "row_weights")
+        shares = row_shares(row_weights, (rows if goal is None else goal).shape[0], "row_weights")
+        labels = None if by is None else Labels.of(by, rows.shape[0], shares)
+        return cls(
+            atoms=rows, target=goal, labels=labels, row_weights=shares, table=table, target_table=goal_table
+        )
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of the atoms; of a table with the number of its rows, of which ids are."""
+        parts = fingerprint(self.atoms)
+        return parts if self.table is None else tuple(p.resize(self.table.report.rows) for p in parts)
+
+    def fingerprints(self) -> dict[str, Any]:
+        """What tells this data from other data: the fields of `HerdSettings` of these names."""
+        return {
+            "target": () if self.target is None else fingerprint(self.target),
+            "by": "" if self.labels is None else identify(self.labels.values),
+            "row_weights": "" if self.row_weights is None else identify(self.row_weights),
+        }
+
+
+def _read_table(atoms: Any, by: Any, options: TableOptions) -> tuple[TableAtoms | None, tuple[str, ...]]:
+    """Return the table that atoms are, coded, if they are one; and the columns that `by` names."""
+    columns = options.columns
+    source = atoms.source if isinstance(atoms, TableAtoms) else find_table(atoms)
+    names = _find_names(by, source)
+    if isinstance(atoms, TableAtoms):
+        _check_encoded(atoms, options)
+        return atoms, names
+    if source is not None:
+        plan = EncodingPlan(
+            missing=options.missing, numeric_only=options.numeric_only, labels=names, called="atoms"
+        )
+        return encode_source(source, plan, columns), names
+    require(columns is None, "columns", "None: these atoms have no names", columns)
+    return None, names
+
+
+def _check_encoded(table: TableAtoms, options: TableOptions) -> None:
+    """Refuse options that rows which are coded already do not follow."""
+    report, missing = table.report, options.missing
+    followed = Missing.DROP if report.dropped else Missing.LEVEL if report.marked else Missing.MEAN
+    broken = {
+        "columns": options.columns is not None and options.columns != report.counted,
+        "numeric_only": options.numeric_only and bool(report.coded),
+        "missing": bool(report.missing) and missing not in (AS_USUAL.missing, followed),
+    }
+    wrong = [name for name, bad in broken.items() if bad]
+    rule = "left out, or as `encode` had it: these rows are coded already"
+    got = ", ".join(f"{name}={getattr(options, name)}" for name in wrong)
+    require(not wrong, "` and `".join(wrong), rule, got)
+
+
+def _find_names(by: Any, source: Table | None) -> tuple[str, ...]:
+    """Return the columns that `by` names; none if it is labels. A column may be called by a number."""
+    by = str(by) if isinstance(by, int) and not isinstance(by, bool) else by
+    known = () if source is None else source.names
+    if isinstance(by, str):
+        rule = (
+            f"a column among {', '.join(known)}" if known else "labels, one per row, or a column of a table"
+        )
+        require(by in known, "by", rule, repr(by))
+        return (by,)
+    plain = isinstance(by, (list, tuple)) and len(by) > 0 and all(isinstance(each, str) for each in by)
+    if not plain or source is None:
+        return ()
+    if set(by) <= set(known) and len(set(by)) == len(by):
+        return tuple(by)
+    rule = f"distinct columns among {', '.join(known)}, or {source.size:,} labels, one per row"
+    some = ", ".join(map(repr, by[:_SHOWN])) + (f", ... ({len(by)} in all)" if len(by) > _SHOWN else "")
+    require(len(by) == source.size, "by", rule, some)
+    return ()
+
+
+def _read_target(
+    target: Any, table: TableAtoms | None, missing: Missing
+) -> tuple[Atoms | None, TableAtoms | None]:
+    """Return the target, and the table that it was, coded as the atoms are."""
+    if target is None:
+        return None, None
+    if not isinstance(target, TableAtoms):
+        source = None if table is None else find_table(target)
+        if table is None or source is None:
+            return as_atoms(target, "target"), None
+        target = encode_source(source, EncodingPlan(missing=missing, like=table.columns, called="target"))
+    return target.atoms, target
 
 
 @final
@@ -146,11 +321,7 @@ class Session:
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         """Pickle as None."""
-        return forget, ()
-
-
-def forget() -> None:
-    """Stand for what is not pickled."""
+        return type(None), ()
 
 
 @final
@@ -252,7 +423,7 @@ def _check_same(name: str, given: object, wanted: object) -> None:
 
 def gather(data: HerdData, settings: HerdSettings, start: Ids) -> Candidates:
     """Draw candidates and embed the mean that they are to match, with the atoms that are chosen already."""
-    held_rows = take_rows(data.atoms, start)
+    held_rows = finite_rows(data.atoms, start)
     if data.labels is not None:
         return _gather_by_label(data, settings, data.labels, start, held_rows)
     embedding = embed(
@@ -365,133 +536,6 @@ def fit_weights(herd: Herd) -> Vector:
     return np.asarray(out / out.sum())
 
 
-# ---------------------------------------------------------------- how good a herd is
-
-
-class Curve(NamedTuple):
-    """MMD of the first atoms, and the mean of random subsets of as many.
-
-    Atoms are equally weighted (within a label), also where the result's weights were fitted.
-
-    Attributes
-    ----------
-    sizes : (s,) int64
-        Numbers of atoms.
-    mmd, random : (s,)
-        On the same data as the result's `mmd`.
-    """
-
-    sizes: Ints
-    mmd: Vector
-    random: Vector
-
-
-class Quality(NamedTuple):
-    """What an evaluation found; the fields of `HerdResult` of the same names."""
-
-    mmd: float
-    mmd_random: float
-    mmd_random_spread: float
-    mmd_by: Vector | None
-    reference: str
-    evaluation_seconds: float
-    curve: Curve
-
-
-class Measured(NamedTuple):
-    """A herd that was measured, and how others are."""
-
-    words: str  # what it was measured on
-    mmd: float  # of all atoms with their weights
-    curve: Vector  # (s,) of the first atoms, equally weighted; nan: not known
-    mmd_by: Vector | None  # within each label
-    ruler: Callable[[Matrix], Vector]  # (k, d) rows in random order -> (s,) MMD of the first of them
-
-
-def effort(m: int) -> int:
-    """Random subsets to measure: fewer for large m, to take less time than the picks."""
-    return 10 if m <= 2000 else 5 if m <= 10_000 else 3
-
-
-def curve_sizes(m: int) -> Ints:
-    """Up to 24 sizes from 1 to m, evenly spread on a log scale."""
-    if m <= _SIZES:
-        return np.arange(1, m + 1)
-    return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))
-
-
-def _skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
-    """Return the quality of a herd that was not measured."""
-    none = Curve(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    return Quality(math.nan, math.nan, math.nan, None, f"nothing: {why}", seconds, none)
-
-
-def evaluate(
-    atoms: Atoms,
-    k: int,
-    exclude: Ids,
-    measure: Callable[[Ints, np.random.Generator], Measured] | None,
-    *,
-    rng: np.random.Generator,
-    deadline: float,
-) -> Quality:
-    """Measure a herd of k atoms, then random subsets of as many; both are without the excluded.
-
-    At the deadline, of ``time.perf_counter()``, or at Ctrl-C, it says what is known by then; without a
-    measure, that nothing is.
-    """
-    if measure is None:
-        return _skip_evaluation("evaluate=False")
-    began = time.perf_counter()
-    sizes, draws = curve_sizes(k), effort(k)
-    mine: Measured | None = None
-    others: list[Vector] = []
-    why = ""
-
-    def watch(_: int) -> None:
-        if time.perf_counter() > deadline:
-            raise Cut(Status.MAX_SECONDS)
-
-    try:
-        with one_blas_thread(), on_progress(watch):
-            report_rows(0)
-            mine = measure(sizes, rng)
-            for rows in _draw_subsets(atoms, k, exclude, draws, rng):
-                others.append(mine.ruler(rows))
-                report_rows(0)
-    except (Cut, KeyboardInterrupt) as error:
-        why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
-    seconds = time_solving(began)
-    if mine is None:
-        return _skip_evaluation(why, seconds)
-    random = np.array(others).reshape(len(others), len(sizes))
-    few = "" if len(others) == draws else f" of {draws}: {why}"
-    known = ~np.isnan(mine.curve)
-    mean = random.mean(axis=0) if others else np.full(len(sizes), math.nan)
-    return Quality(
-        mmd=mine.mmd,
-        mmd_random=float(random[:, -1].mean()) if others else math.nan,
-        mmd_random_spread=float(random[:, -1].std(ddof=1)) if len(others) > 1 else math.nan,
-        mmd_by=mine.mmd_by,
-        reference=f"{mine.words}; {len(others)} random subsets{few}",
-        evaluation_seconds=seconds,
-        curve=Curve(sizes[known], mine.curve[known], mean[known]),
-    )
-
-
-def _draw_subsets(
-    atoms: Atoms, m: int, exclude: Ids, draws: int, rng: np.random.Generator
-) -> Iterator[Matrix]:
-    """Yield the rows of random subsets, in random order."""
-    n, d = atoms.shape
-    wanted = [rng.permutation(draw_ids(n, m, exclude, rng)) for _ in range(draws)]
-    together = max(1, TOGETHER // (m * d * atoms.dtype.itemsize))
-    for first in range(0, draws, together):
-        some = wanted[first : first + together]
-        rows = take_rows(atoms, np.concatenate(some))
-        yield from np.split(rows, np.cumsum([len(ids) for ids in some])[:-1])
-
-
 def measure_herd(
     herd: Herd, data: HerdData, weights: Vector, sizes: Ints, rng: np.random.Generator
 ) -> Measured:
@@ -548,7 +592,7 @@ def choose_reference(
     ids, fresh = draw_held_out(n, count, candidates.used, data.row_weights, rng)
     # The mean of the features over the target: the calibrated rows have it, up to their ridge.
     mean = np.asarray(sum(share * (each.mean.weights @ features(each.mean.rows)) for each, share in parts))
-    halves = [take_rows(target, half) for half in np.array_split(rng.permutation(ids), 2)]
+    halves = [finite_rows(target, half) for half in np.array_split(rng.permutation(ids), 2)]
     ones, twos = (calibrate(features, half, mean, np.full(len(half), 1.0 / len(half))) for half in halves)
     square = float(ones @ kernel_sums(kernel, halves[0], halves[1], twos))
     both = Reference(np.concatenate(halves), kernel, 0.5 * np.concatenate([ones, twos]), square, False)

@@ -52,8 +52,30 @@ class Stein(Scaled):
         return median_distance(rows[:, : _half(rows)])
 
     def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
-        """Prepare ``gram(left, .)`` for many calls; always in float64."""
-        return _prepare(left, _half(left), self.length)
+        """Prepare ``gram(left, .)`` for many calls; always in float64.
+
+        For rows [x, t] with x in lengthscales and t = l s, r = x - y and q = 1 + |r|^2:
+        ``(d q^(-3/2) - 3 |r|^2 q^(-5/2) + q^(-3/2) <t_x - t_y, r> + q^(-1/2) <t_x, t_y>) / l^2``.
+        """
+        d, lengthscale = _half(left), self.length
+        centre = centre_of(left[:, :d])
+        table, left_squares, left_products = _scale_rows(left, centre, lengthscale)
+
+        def columns(right: Matrix) -> Matrix:
+            s = len(right)
+            rows, squares, products = _scale_rows(right, centre, lengthscale)
+            # <x, y>, <x, t_y> + <t_x, y> and <t_x, t_y> from one read of the rows on the left.
+            asked = np.zeros((3, s, 2 * d))
+            asked[0, :, :d] = rows[:, :d]
+            asked[1, :, :d], asked[1, :, d:] = rows[:, d:], rows[:, :d]
+            asked[2, :, d:] = rows[:, d:]
+            found = product(table, asked.reshape(3 * s, 2 * d).T)
+            out = np.empty((len(table), s))
+            stein(found, (left_squares, squares), (left_products, products), float(d), out)
+            out /= lengthscale**2
+            return out
+
+        return columns
 
     def diagonal(self, rows: Matrix) -> Vector:
         """(r,) values ``d / l^2 + |s(x)|^2``."""
@@ -69,32 +91,6 @@ def _half(rows: Matrix) -> int:
     return width // 2
 
 
-def _prepare(left: Matrix, d: int, lengthscale: float) -> KernelColumns:
-    """Columns of the kernel, for these rows on the left.
-
-    For rows [x, t] with x in lengthscales and t = l s, r = x - y and q = 1 + |r|^2:
-    ``(d q^(-3/2) - 3 |r|^2 q^(-5/2) + q^(-3/2) <t_x - t_y, r> + q^(-1/2) <t_x, t_y>) / l^2``.
-    """
-    centre = centre_of(left[:, :d])
-    table, left_squares, left_products = _scale_rows(left, centre, lengthscale)
-
-    def columns(right: Matrix) -> Matrix:
-        s = len(right)
-        rows, squares, products = _scale_rows(right, centre, lengthscale)
-        # <x, y>, <x, t_y> + <t_x, y> and <t_x, t_y> from one read of the rows on the left.
-        asked = np.zeros((3, s, 2 * d))
-        asked[0, :, :d] = rows[:, :d]
-        asked[1, :, :d], asked[1, :, d:] = rows[:, d:], rows[:, :d]
-        asked[2, :, d:] = rows[:, d:]
-        found = product(table, asked.reshape(3 * s, 2 * d).T)
-        out = np.empty((len(table), s))
-        stein(found, (left_squares, squares), (left_products, products), float(d), out)
-        out /= lengthscale**2
-        return out
-
-    return columns
-
-
 def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vector, Vector, Vector]:
     """Rows [x, t], |x|^2 and <x, t>."""
     d = len(centre)
@@ -105,9 +101,6 @@ def _scale_rows(rows: Matrix, centre: Vector, lengthscale: float) -> tuple[Vecto
     with np.errstate(over="ignore"):
         squares: Vector = np.einsum("ij,ij->i", out[:, :d], out[:, :d])
     return out, squares, np.einsum("ij,ij->i", out[:, :d], out[:, d:])
-
-
-# ---------------------------------------------------------------- samples with scores
 
 
 @final

@@ -16,7 +16,6 @@ from wolfhound.compiled.active_set import (
     ALPHA,
     AT_ZERO,
     ATOMS,
-    BARRED,
     FREE,
     INVERSE,
     IS_FREE,
@@ -36,13 +35,12 @@ from wolfhound.compiled.active_set import (
     dot,
     forward,
     lowest,
-    solve_state,
     walk,
 )
 from wolfhound.compiled.jit import inlined, lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Matrix, Vector
-from wolfhound.core.rounding import TINY, UNIT
-from wolfhound.many.proofs import AWAY, LOST, RHO, SAFE, SQUARE, R, X
+from wolfhound.core.rounding import TINY
+from wolfhound.many.proofs import RHO, SQUARE, X
 
 CLOSE = 0.7
 """Share of the goal at which a walk ends: proofs are of a little less."""
@@ -145,7 +143,9 @@ def find_entrant(state: GramState, squares: Vector) -> tuple[int, float]:
 
 
 @lean_kernel
-def refit(state: GramState, ids: Ids, weights: Vector, count: int, without: int, entrant: int) -> None:
+def refit(
+    state: GramState, rows: Vector | None, ids: Ids, weights: Vector, count: int, without: int, entrant: int
+) -> None:
     """Fit the atoms of the first line anew, but for one, or with one more; the second line is to work on."""
     for i in range(state.sizes[FREE]):
         state.marks[STATE, state.labels[i]] = AT_ZERO
@@ -158,11 +158,19 @@ def refit(state: GramState, ids: Ids, weights: Vector, count: int, without: int,
     if entrant >= 0:
         ids[1, left], weights[1, left] = entrant, 0.0
         left += 1
-    solve_state(state, ids[1], weights[1], left, 0.0, 0.0, 0, 0)
+    walk(state, rows, ids[1], weights[1], left, 0.0, 0.0, 0, 0)
 
 
 @lean_kernel
-def grow(state: GramState, squares: Vector, square: float, limit: int, ids: Ids, weights: Vector) -> float:
+def grow(
+    state: GramState,
+    rows: Vector | None,
+    squares: Vector,
+    square: float,
+    limit: int,
+    ids: Ids,
+    weights: Vector,
+) -> float:
     """Let atoms join that lower f most, as long as there are fewer than the limit; return f."""
     value = worth(state, square)
     while state.sizes[FREE] < limit:
@@ -170,17 +178,24 @@ def grow(state: GramState, squares: Vector, square: float, limit: int, ids: Ids,
         if b < 0:
             return value
         k = keep(state, ids[0], weights[0])
-        refit(state, ids, weights, k, -1, b)
+        refit(state, rows, ids, weights, k, -1, b)
         last, value = value, worth(state, square)
         if not value < (1.0 - WORTH) * last:
-            refit(state, ids, weights, k, -1, -1)
+            refit(state, rows, ids, weights, k, -1, -1)
             return last
     return value
 
 
 @lean_kernel
 def limit_atoms(
-    state: GramState, squares: Vector, square: float, limit: int, first: int, ids: Ids, weights: Vector
+    state: GramState,
+    rows: Vector | None,
+    squares: Vector,
+    square: float,
+    limit: int,
+    first: int,
+    ids: Ids,
+    weights: Vector,
 ) -> int:
     """Find a good mixture of at most `limit` atoms, from a better one of more; how many it has.
 
@@ -190,12 +205,12 @@ def limit_atoms(
     """
     while state.sizes[FREE] > limit:
         k = keep(state, ids[0], weights[0])
-        refit(state, ids, weights, k, find_cheapest(state), -1)
-    best = grow(state, squares, square, limit, ids, weights)
+        refit(state, rows, ids, weights, k, find_cheapest(state), -1)
+    best = grow(state, rows, squares, square, limit, ids, weights)
     k = keep(state, ids[2], weights[2])
     ids[0, 0], weights[0, 0] = first, 1.0
-    refit(state, ids, weights, 1, -1, -1)
-    value = grow(state, squares, square, limit, ids, weights)
+    refit(state, rows, ids, weights, 1, -1, -1)
+    value = grow(state, rows, squares, square, limit, ids, weights)
     if value < best:
         best, k = value, keep(state, ids[2], weights[2])
     at, since = 0, 0
@@ -204,18 +219,18 @@ def limit_atoms(
         since += 1
         for i in range(k):
             ids[0, i], weights[0, i] = ids[2, i], weights[2, i]
-        refit(state, ids, weights, k, at, -1)
+        refit(state, rows, ids, weights, k, at, -1)
         b, fall = find_entrant(state, squares)
         if b < 0 or not worth(state, square) - fall < (1.0 - WORTH) * best:
             continue
         left = keep(state, ids[0], weights[0])
-        refit(state, ids, weights, left, -1, b)
-        value = grow(state, squares, square, limit, ids, weights)
+        refit(state, rows, ids, weights, left, -1, b)
+        value = grow(state, rows, squares, square, limit, ids, weights)
         if value < (1.0 - WORTH) * best:
             best, k, since = value, keep(state, ids[2], weights[2]), 0
     for i in range(k):
         ids[0, i], weights[0, i] = ids[2, i], weights[2, i]
-    refit(state, ids, weights, k, -1, -1)
+    refit(state, rows, ids, weights, k, -1, -1)
     return keep(state, ids[0], weights[0])
 
 
@@ -223,32 +238,29 @@ def limit_atoms(
 
 
 class Dictionary(NamedTuple):
-    """Few atoms in units of their own: rows (n, d), |row|^2 and |row| rounded up (wide,), and two numbers."""
+    """Few atoms in units of their own: rows (n, d), |row|^2 and |row| rounded up (wide,), the mean square."""
 
     rows: Vector
     squares: Vector
     norms: Vector
-    alpha: float  # mean of the squares
-    shift: float  # what `write_point` adds
+    alpha: float
 
 
 class Chunk(NamedTuple):
-    """Some targets in these units; i must not use the atoms ``banned[starts[i]:starts[i + 1]]``."""
+    """Some targets in these units."""
 
     targets: Vector  # (m, d)
     norms: Vector  # (m,) rounded up
-    cross: Vector  # (m, wide) products with all atoms, padded with zeros
+    cross: Vector  # (m, wide) products with all atoms; `SHUT` for those that it must not use, and the padding
     goals: Vector  # (m,) wanted gaps
-    starts: Ints  # (m + 1,)
-    banned: Ids
 
 
 class Points(NamedTuple):
-    """Per target what a proof needs: the query -r (m, d), <-r, x> (m,), and the sizes of the point (m, 6)."""
+    """Per target what a proof needs: the query -r (m, d), <-r, x> (m,), and what `measure_points` takes."""
 
     query: Vector
     here: Vector
-    sizes: Vector
+    sums: Vector
 
 
 class FoundMixtures(NamedTuple):
@@ -262,40 +274,28 @@ class FoundMixtures(NamedTuple):
 
 
 @inlined
-def write_point(
-    x: Vector, rho: float, k: int, target: Vector, norm: float, shift: float, out: Points, t: int
-) -> None:
-    """Note the sizes of a point x, a mixture of k rows with sum w |a| at most `rho`; see `proofs`."""
-    d, sizes, query = len(target), out.sizes[t], out.query[t]
-    unit = UNIT / (1.0 - (d + k + 8) * UNIT)
-    for i in range(d):
+def write_point(x: Vector, rho: float, target: Vector, out: Points, t: int) -> None:
+    """Note what a proof needs of a point x, a mixture of rows with sum w |a| about `rho`."""
+    sums, query = out.sums[t], out.query[t]
+    for i in range(len(target)):
         query[i] = target[i] - x[i]
-    up = 1.0 + (d + 6) * unit
-    sizes[RHO] = rho * (1.0 + (d + k + 8) * unit)
-    sizes[SQUARE] = dot(query, query)
-    sizes[R] = np.sqrt(sizes[SQUARE] + d * TINY) * up
-    sizes[X] = np.sqrt(dot(x, x) + d * TINY) * up
-    unit = UNIT / (1.0 - (2 * k + 8) * UNIT)
-    sizes[AWAY] = SAFE * ((2 * k + 8) * unit * (sizes[RHO] + shift) + (k + 2) * d * TINY)
-    sizes[LOST] = SAFE * (UNIT * (sizes[R] + 2.0 * norm) + sizes[AWAY])
+    sums[RHO], sums[SQUARE], sums[X] = rho, dot(query, query), dot(x, x)
     out.here[t] = dot(query, x)
 
 
 @inlined
 def begin_target(state: GramState, atoms: Dictionary, chunk: Chunk, t: int) -> int:
     """Forget the last target; return the best single atom for this one, -1 if none may be used."""
-    n, wide, squares = len(atoms.rows), len(state.linear), atoms.squares
-    cross, linear, fine, states = chunk.cross[t], state.linear, state.fine, state.marks[STATE]
+    n, squares, states = len(atoms.rows), atoms.squares, state.marks[STATE]
+    cross, linear, fine = chunk.cross[t], state.linear, state.fine
     begin(state, n, atoms.alpha, 1.0, 0.0)
     for j in range(n):
-        linear[j] = cross[j]
         states[j] = AT_ZERO
-    for i in range(chunk.starts[t], chunk.starts[t + 1]):
-        linear[chunk.banned[i]], states[chunk.banned[i]] = SHUT, BARRED
-    for j in range(wide):
-        fine[j] = 0.5 * squares[j] - linear[j]
+    for j in range(len(linear)):
+        linear[j] = cross[j]
+        fine[j] = 0.5 * squares[j] - cross[j]
     first = lowest(fine)
-    return first if states[first] == AT_ZERO else -1
+    return first if linear[first] > SHUT else -1
 
 
 @inlined
@@ -326,7 +326,7 @@ def end_target(
     for i in range(len(x)):
         x[i] = 0.0
     add_rows(x, atoms.rows, ids[:k], weights[:k])
-    write_point(x, rho, k, chunk.targets[t], chunk.norms[t], atoms.shift, out.points, t)
+    write_point(x, rho, chunk.targets[t], out.points, t)
     out.support[t], out.least[t] = k, fine[lowest(fine)]
 
 
@@ -339,7 +339,7 @@ def solve_dictionary(state: GramState, atoms: Dictionary, chunk: Chunk, out: Fou
             continue
         out.ids[t, 0], out.weights[t, 0] = first, 1.0
         square = chunk.norms[t] * chunk.norms[t]
-        walk(state, out.ids[t], out.weights[t], 1, square, CLOSE * chunk.goals[t], MANY, MANY)
+        walk(state, None, out.ids[t], out.weights[t], 1, square, CLOSE * chunk.goals[t], MANY, MANY)
         mixture = state.labels, state.lines[WEIGHT], state.sizes[FREE]
         end_target(state, atoms, chunk, t, mixture, out)
 
@@ -361,8 +361,8 @@ def limit_dictionary(
             k, square = out.support[t], chunk.norms[t] * chunk.norms[t]
             for i in range(k):
                 ids[0, i], weights[0, i] = out.ids[t, i], out.weights[t, i]
-            refit(state, ids, weights, k, -1, -1)
-            k = limit_atoms(state, atoms.squares, square, limit, first, ids, weights)
+            refit(state, None, ids, weights, k, -1, -1)
+            k = limit_atoms(state, None, atoms.squares, square, limit, first, ids, weights)
             end_target(state, atoms, chunk, t, (ids[0], weights[0], k), out)
 
 
@@ -370,12 +370,11 @@ def limit_dictionary(
 
 
 class Source(NamedTuple):
-    """Rows (r, d) of the caller and their units: centre (d,), a power of two; what `measure` adds."""
+    """Rows (r, d) of the caller and their units: centre (d,), a power of two."""
 
     rows: Matrix
     centre: Vector
     scale: float
-    shift: float
 
 
 class Pools(NamedTuple):
@@ -505,7 +504,7 @@ def leave_pool(source: Source, work: Workspace, pools: Pools, t: int, ask: Ask, 
         for j in range(d):
             x[j] += weight * row[j]
         rho += weight * np.sqrt(dot(row, row) + d * TINY)
-    write_point(x, rho, k, target, ask.norms[t], source.shift, out, t)
+    write_point(x, rho, target, out, t)
 
 
 @lean_kernel
@@ -515,14 +514,14 @@ def harvest(source: Source, lists: TargetLists, t: int, query: Vector, floor: fl
     count, best = 0, -np.inf
     for j in range(lists.fill[t]):
         score = score_row(source, ids[j], query)
-        best = max(best, score)
+        best = score if score > best else best
         if score > floor and (count < most or score > keys[count - 1]):
             at = count if count < most else most - 1
             while at > 0 and keys[at - 1] < score:
                 keys[at], new[at] = keys[at - 1], new[at - 1]
                 at -= 1
             keys[at], new[at] = score, ids[j]
-            count = min(count + 1, most)
+            count += 1 if count < most else 0
     lists.best[t] = best
     return count
 
@@ -550,8 +549,8 @@ def solve_pools(
             pools.size[t] = size
             load_pool(source, work, pools, t, ask.targets[t])
             begin(state, size, mean_square(work.squares, size), 1.0, 0.0)
-            count = max(pools.active[t], 1)
-            walk(state, work.ids[0], work.weights[0], count, 0.0, CLOSE * goal, MANY, MANY)
+            count = pools.active[t] if pools.active[t] > 0 else 1
+            walk(state, state.rows, work.ids[0], work.weights[0], count, 0.0, CLOSE * goal, MANY, MANY)
             leave_pool(source, work, pools, t, ask, out)
             floor = out.here[t] + goal
 
@@ -564,6 +563,6 @@ def limit_pools(source: Source, work: Workspace, pools: Pools, ask: Ask, limit: 
         first = load_pool(source, work, pools, t, ask.targets[t])
         state.sizes[FREE], state.sizes[ATOMS] = 0, pools.size[t]
         state.numbers[ALPHA] = mean_square(work.squares, pools.size[t])
-        refit(state, work.ids, work.weights, pools.active[t], -1, -1)
-        limit_atoms(state, work.squares, 0.0, limit, first, work.ids, work.weights)
+        refit(state, state.rows, work.ids, work.weights, pools.active[t], -1, -1)
+        limit_atoms(state, state.rows, work.squares, 0.0, limit, first, work.ids, work.weights)
         leave_pool(source, work, pools, t, ask, out)

@@ -36,6 +36,32 @@ class Rules(NamedTuple):
     limit: int
 
 
+class Banned(NamedTuple):
+    """Pairs (target, atom) that must not be used, by rising target or by rising atom."""
+
+    targets: Ints
+    atoms: Ids
+
+    def among(self, ids: Ids) -> Banned:
+        """Return the pairs of some atoms, as places among their ids."""
+        order = np.argsort(ids, kind="stable")
+        at = order[np.minimum(np.searchsorted(ids, self.atoms, sorter=order), len(ids) - 1)]
+        here = ids[at] == self.atoms
+        return Banned(self.targets[here], at[here])
+
+    def only(self, rows: Ints, m: int) -> Banned:
+        """Return the pairs of some of m targets, as places among these."""
+        new = np.full(m, -1)
+        new[rows] = np.arange(len(rows))
+        targets = new[self.targets]
+        return Banned(targets[targets >= 0], self.atoms[targets >= 0])
+
+    def by_atom(self) -> Banned:
+        """Return the pairs by rising atom."""
+        order = np.argsort(self.atoms, kind="stable")
+        return Banned(self.targets[order], self.atoms[order])
+
+
 class Answers(NamedTuple):
     """Per target, in the units of the solver: (m, cap) ids and weights, of which `support`; (m,) all others.
 
@@ -73,19 +99,19 @@ def note_limit(out: Answers, rows: Ints, value: Vector) -> None:
 
 
 def measure_scales(
-    squares: Vector, cross: Vector, order: Ints, out: tuple[Ints, Ints], gram: Callable[[Ints], Vector]
+    squares: Vector, cross: Vector, order: Ints, out: Banned, gram: Callable[[Ints], Vector]
 ) -> Vector:
     """(m,) scales of rtol as `find_scale` of `minimize` has them, for all targets of a chunk.
 
     The larger of the gap at the best of some atoms of the random pool, and median less minimum of f over
     some. `squares` are |a|^2 of the pool (p,), `cross` its products with the targets (m, p), `order` the
-    random order of its places, `out` pairs (target, place) of atoms that must not be used; `gram` gives the
-    products (m, p) of one place per target with all.
+    random order of its places, `out` says which are banned; `gram` gives the products (m, p) of one place per
+    target with all.
     """
-    order = order if len(out[0]) else order[:TRIED]
+    order = order if len(out.targets) else order[:TRIED]
     values, each = 0.5 * squares[order] - cross[:, order], np.arange(len(cross))
     tried, sample = values, values[:, :SAMPLE]
-    if len(out[0]):
+    if len(out.targets):
         closed = np.zeros(cross.shape, np.bool_)
         closed[out] = True
         values[closed[:, order]] = np.inf
@@ -103,15 +129,6 @@ def measure_scales(
     spread = np.where(known, median, 0.0) - np.where(known, sample[:, 0], 0.0)
     gap = np.where(known, here - prices.min(axis=1), 0.0)
     return np.asarray(np.maximum(np.maximum(gap, spread), 0.0))
-
-
-def locate_banned(pool: Ids, starts: Ints, banned: Ids) -> tuple[Ints, Ints]:
-    """Pairs (target, place in the pool) of atoms that must not be used."""
-    order = np.argsort(pool)
-    at = np.minimum(np.searchsorted(pool, banned, sorter=order), len(order) - 1)
-    which = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    inside = pool[order[at]] == banned
-    return which[inside], order[at[inside]]
 
 
 def _first(values: Vector, count: int) -> Vector:
@@ -166,11 +183,8 @@ class TargetSolver(Protocol):
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go, whatever the threads."""
 
-    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
-        """Solve a chunk of targets in these units.
-
-        Atoms that target i must not use are ``banned[starts[i]:starts[i + 1]]``.
-        """
+    def solve(self, targets: Vector, banned: Banned, rules: Rules) -> Answers:
+        """Solve a chunk of targets in these units; `banned` is by rising target."""
 
 
 class Goals(NamedTuple):
@@ -186,14 +200,14 @@ class Goals(NamedTuple):
     ridge: float = 0.0
 
 
-def solve_batch(regime: TargetSolver, rows: Vector, starts: Ints, banned: Ids, wanted: Goals) -> TargetBatch:
-    """Solve some targets, (m, d) float64 rows, which are written; exclusions are those of `TargetSolver`."""
+def solve_batch(regime: TargetSolver, rows: Vector, banned: Banned, wanted: Goals) -> TargetBatch:
+    """Solve some targets, (m, d) float64 rows, which are written."""
     if wanted.ridge > 0.0:
         rows = np.pad(rows, ((0, 0), (0, len(regime.units.centre) - rows.shape[1])))
     over = regime.units.convert_targets(rows)
     limit = regime.cap + 1 if wanted.max_atoms is None else wanted.max_atoms
     rules = Rules(wanted.rtol, regime.units.square_in(wanted.atol), limit)
-    return _convert(regime.units, regime.solve(rows, starts, banned, rules), over, rows, wanted)
+    return _convert(regime.units, regime.solve(rows, banned, rules), over, rows, wanted)
 
 
 def _convert(units: Units, found: Answers, over: Ints, targets: Vector, wanted: Goals) -> TargetBatch:

@@ -22,7 +22,7 @@ from wolfhound.data.atoms import as_atoms, check_order
 from wolfhound.data.encoding import TableAtoms
 from wolfhound.data.files import FileRows, unmap
 from wolfhound.data.tables import find_frame
-from wolfhound.many.batch import TargetBatch, judge, make_unsolved
+from wolfhound.many.batch import Banned, TargetBatch, judge, make_unsolved
 from wolfhound.many.result import CODES, ManyResult
 from wolfhound.objectives.linear import LeastSquares
 from wolfhound.objectives.plain import SquaredDistance
@@ -125,13 +125,13 @@ class Excluded(NamedTuple):
     ids: Ids
     shared: bool
 
-    def read(self, start: int, stop: int) -> tuple[Ints, Ids]:
-        """The same for targets start .. stop."""
+    def read(self, start: int, stop: int) -> Banned:
+        """Return what targets start .. stop must not use."""
+        m = stop - start
         if self.shared:
-            m, e = stop - start, len(self.ids)
-            return np.arange(m + 1) * e, np.tile(self.ids, m)
+            return Banned(np.repeat(np.arange(m), len(self.ids)), np.tile(self.ids, m))
         here = self.starts[start : stop + 1]
-        return here - here[0], self.ids[here[0] : here[-1]]
+        return Banned(np.repeat(np.arange(m), np.diff(here)), self.ids[here[0] : here[-1]])
 
     def counts(self, m: int) -> Ints:
         """(m,) how many atoms each must not use."""

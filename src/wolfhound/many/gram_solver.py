@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.compiled.active_set import GramState, make_state, pad
-from wolfhound.core.contracts import Ids, Ints, Matrix, Vector
+from wolfhound.compiled.active_set import SHUT, GramState, make_state, pad
+from wolfhound.core.contracts import Ids, Matrix, Vector
 from wolfhound.core.rounding import TINY, UNIT, gamma
 from wolfhound.many._target_kernels import (
     Chunk,
@@ -24,9 +24,18 @@ from wolfhound.many._target_kernels import (
     limit_dictionary,
     solve_dictionary,
 )
-from wolfhound.many.batch import STALLED, Answers, Rules, fit_chunk, judge, measure_scales, note_limit
-from wolfhound.many.pools import PoolFitter, RowTable, begin_pools
-from wolfhound.many.proofs import RHO, Brackets, R, Units, certify, choose_units, measure_norms, most_active
+from wolfhound.many.batch import STALLED, Answers, Banned, Rules, fit_chunk, judge, measure_scales, note_limit
+from wolfhound.many.pools import PoolFitter, RowTable
+from wolfhound.many.proofs import (
+    Brackets,
+    PointSizes,
+    Units,
+    certify,
+    choose_units,
+    measure_norms,
+    measure_points,
+    most_active,
+)
 
 CHUNK, LEAST_CHUNK = 1024, 256
 """Targets that are solved in one go: of very many, and at least."""
@@ -46,6 +55,7 @@ class GramSolver:
     singles: Matrix  # the same in float32
     pool: Ids  # random atoms that give the scale of rtol
     cap: int  # most active atoms
+    shift: float  # what `measure_points` adds
     most: int  # targets per chunk
     rooms: threading.local  # the `GramState` of a thread: it serves one chunk after the other
     alone = False
@@ -55,15 +65,16 @@ class GramSolver:
         """How many of m targets are solved in one go: many, but some chunks for the threads."""
         return min(self.most, max(LEAST_CHUNK, -(-m // 16)))
 
-    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+    def solve(self, targets: Vector, banned: Banned, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; see `TargetSolver`."""
         (m, d), n = targets.shape, len(self.atoms.rows)
-        cross = np.zeros((m, self.gram.shape[1]))
+        cross = np.full((m, self.gram.shape[1]), SHUT)
         np.matmul(targets, self.atoms.rows.T, out=cross[:, :n])
-        goals = np.maximum(rules.atol, rules.rtol * self._measure_scales(cross, starts, banned))
-        chunk = Chunk(targets, measure_norms(targets), cross, goals, starts, banned)
+        goals = np.maximum(rules.atol, rules.rtol * self._measure_scales(cross, banned))
+        cross[banned] = SHUT
+        chunk = Chunk(targets, measure_norms(targets), cross, goals)
         room = np.zeros((m, self.cap), np.int64), np.zeros((m, self.cap)), np.zeros(m, np.int64)
-        found = FoundMixtures(*room, Points(np.zeros((m, d)), np.zeros(m), np.zeros((m, 6))), np.zeros(m))
+        found = FoundMixtures(*room, Points(np.zeros((m, d)), np.zeros(m), np.zeros((m, 3))), np.zeros(m))
         solve_dictionary(self._find_room(), self.atoms, chunk, found)
         value, lower, slack = self._prove(chunk, found)
         passes, codes = np.ones(m, np.int64), judge(value - lower, goals, slack)
@@ -76,17 +87,12 @@ class GramSolver:
             note_limit(out, many, self._prove(chunk, found).value[many])
         return out
 
-    def _measure_scales(self, cross: Vector, starts: Ints, banned: Ids) -> Vector:
+    def _measure_scales(self, cross: Vector, banned: Banned) -> Vector:
         """(m,) scales of rtol; the pool is all atoms but the origin and those that no target may use."""
         count = int(self.pool.max()) + 1
-        which, inside = np.repeat(np.arange(len(cross)), np.diff(starts)), banned < count
-        return measure_scales(
-            self.atoms.squares[:count],
-            cross[:, :count],
-            self.pool,
-            (which[inside], banned[inside]),
-            lambda near: self.gram[near][:, :count],
-        )
+        inside = banned.among(np.arange(count))
+        squares, gram = self.atoms.squares[:count], self.gram[:, :count]
+        return measure_scales(squares, cross[:, :count], self.pool, inside, lambda near: gram[near])
 
     def _prove(self, chunk: Chunk, found: FoundMixtures) -> Brackets:
         """Prove all points by prices of the Gram matrix; where that does not do, by those of their residuals.
@@ -94,20 +100,19 @@ class GramSolver:
         A price sum w G - c, of products that are off by gamma_d |a| |b|, is off by what it is against the
         product with the computed residual.
         """
-        points, radius, d = found.points, float(self.atoms.norms.max()), chunk.targets.shape[1]
+        points, radius, (n, d) = found.points, float(self.atoms.norms.max()), self.atoms.rows.shape
         terms = d + 2 * found.support + 12
-        size = points.sizes[:, RHO] + chunk.norms
-        error = 1.01 * terms * UNIT / (1.0 - terms * UNIT) * radius * size + terms * TINY
-        proof = certify(points.sizes, d, -points.here, found.least, radius=radius, error=error)
+        sizes = measure_points(points.sums, found.support, chunk.norms, d, self.shift)
+        error = 1.01 * terms * UNIT / (1.0 - terms * UNIT) * radius * (sizes.rho + chunk.norms) + terms * TINY
+        proof = certify(sizes, d, -points.here, found.least, radius=radius, error=error)
         none = found.support == 0
         proof.value[none], proof.lower[none] = np.inf, 0.0
         far = np.flatnonzero((proof.value - proof.lower > chunk.goals) & ~none)
         if len(far):
             prices = -points.query[far] @ self.atoms.rows.T
-            for i, t in enumerate(far):
-                prices[i, chunk.banned[chunk.starts[t] : chunk.starts[t + 1]]] = np.inf
-            sizes = points.sizes[far]
-            error = gamma(d + 4) * radius * sizes[:, R] + d * TINY
+            prices[chunk.cross[far, :n] == SHUT] = np.inf
+            sizes = PointSizes._make(each[far] for each in sizes)
+            error = gamma(d + 4) * radius * sizes.r + d * TINY
             finer = certify(sizes, d, -points.here[far], prices.min(axis=1), radius=radius, error=error)
             for whole, part in zip(proof, finer, strict=True):
                 whole[far] = part
@@ -119,14 +124,12 @@ class GramSolver:
         if not len(stalled):
             return
         atoms, (n, d) = self.atoms, self.atoms.rows.shape
-        state = begin_pools(
-            chunk.targets[stalled], chunk.norms[stalled], out.goal[stalled], self.cap + 1, self.cap
-        )
+        fitter = PoolFitter(Units(np.zeros(d), 0), self.cap, self.shift)
+        state = fitter.begin(chunk.targets[stalled], out.goal[stalled], self.cap + 1)
         lists, fill = np.zeros((len(stalled), n), np.int64), np.zeros(len(stalled), np.int64)
         for i, t in enumerate(stalled):
-            left = np.setdiff1d(np.arange(n), chunk.banned[chunk.starts[t] : chunk.starts[t + 1]])
+            left = np.flatnonzero(chunk.cross[t, :n] > SHUT)
             lists[i, : len(left)], fill[i] = left, len(left)
-        fitter = PoolFitter(Units(np.zeros(d), 0), self.cap, atoms.shift)
         for _ in range(AGAIN):
             before = state.value.copy()
             best = fitter.work(state, RowTable(atoms.rows, None), lists, fill)
@@ -168,7 +171,6 @@ def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, max_memory: float 
     gram[np.arange(n), np.arange(n)] = squares[:n]
     norms, singles = measure_norms(moved), gram.astype(np.float32)
     most = fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), max_memory)
-    atoms = Dictionary(
-        moved, squares, norms, float(squares.sum()) / n or 1.0, units.measure_origin() if zero else 0.0
-    )
-    return GramSolver(units, atoms, gram, singles, pool, cap, most, threading.local())
+    atoms = Dictionary(moved, squares, norms, float(squares.sum()) / n or 1.0)
+    shift = units.measure_origin() if zero else 0.0
+    return GramSolver(units, atoms, gram, singles, pool, cap, shift, most, threading.local())

@@ -20,7 +20,7 @@ from wolfhound.core.progress import Cut, on_progress
 from wolfhound.core.rounding import TINY, UNIT, gamma
 from wolfhound.core.validate import require, require_moderate
 from wolfhound.data.atoms import finite_rows
-from wolfhound.many.batch import PROVED, STALLED, Answers, Rules, fit_chunk, locate_banned, require_room
+from wolfhound.many.batch import PROVED, STALLED, Answers, Banned, Rules, fit_chunk, require_room
 from wolfhound.many.pools import FLAT, PoolFitter, PoolState, RandomAtoms, RowTable, pool_size
 from wolfhound.many.proofs import choose_units, measure_norms, most_active
 from wolfhound.many.result import CODES
@@ -52,11 +52,12 @@ class OracleSolver(PoolFitter):
         """How many targets share a question."""
         return self.most
 
-    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+    def solve(self, targets: Vector, banned: Banned, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; see `TargetSolver`."""
-        state = self.pool.begin(targets, starts, banned, rules, self.cap)
-        exclude, table = _pad(starts, banned), self.table
-        self._begin(state, starts, banned)
+        goals = self.pool.find_goals(targets, banned, rules)
+        state = self.begin(targets, goals, rules.limit)
+        exclude, table = _pad(banned, len(targets)), self.table
+        self._solve_random(state, banned)
         certified, end = np.zeros(len(targets), np.bool_), STALLED
         try:
             with on_progress(self._watch):
@@ -85,11 +86,11 @@ class OracleSolver(PoolFitter):
         if self.over():
             raise Cut(Status.MAX_SECONDS)
 
-    def _begin(self, state: PoolState, starts: Ints, banned: Ids) -> None:
+    def _solve_random(self, state: PoolState, banned: Banned) -> None:
         """Solve every target on the random atoms that it may use."""
         m, ids = len(state.value), self.pool.ids
         out = np.zeros((m, len(ids)), np.bool_)
-        out[locate_banned(ids, starts, banned)] = True
+        out[banned.among(ids)] = True
         order = np.argsort(out, axis=1, kind="stable")
         lists, fill = self._with_zero(ids[order], len(ids) - out.sum(axis=1))
         best = self.work(state, self.table, lists, fill)
@@ -146,11 +147,11 @@ def _judge(state: PoolState, certified: np.ndarray[tuple[int], np.dtype[np.bool_
     return out
 
 
-def _pad(starts: Ints, banned: Ids) -> Ids:
+def _pad(banned: Banned, m: int) -> Ids:
     """(m, e) atoms that each must not use, padded with -1."""
-    counts = np.diff(starts)
-    out = np.full((len(counts), int(counts.max(initial=0))), -1, np.int64)
-    out[np.arange(out.shape[1]) < counts[:, None]] = banned
+    counts = np.bincount(banned.targets, minlength=m)
+    out = np.full((m, int(counts.max(initial=0))), -1, np.int64)
+    out[np.arange(out.shape[1]) < counts[:, None]] = banned.atoms
     return out
 
 

@@ -24,20 +24,21 @@ from wolfhound.core.contracts import Atoms, Ids, Ints, Singles, Status, Vector
 from wolfhound.core.rounding import UNIT, gamma
 from wolfhound.core.validate import require_moderate
 from wolfhound.data.atoms import finite_rows
-from wolfhound.many.batch import MEMORY, STALLED, TILE, Answers, Rules, fit_chunk, plan_room, weigh_listed
+from wolfhound.many.batch import (
+    MEMORY,
+    STALLED,
+    TILE,
+    Answers,
+    Banned,
+    Rules,
+    fit_chunk,
+    plan_room,
+    weigh_listed,
+)
 from wolfhound.many.pools import FLAT, JOIN, PoolFitter, PoolState, RandomAtoms, gather_rows, pool_size
 from wolfhound.many.proofs import most_active
 from wolfhound.many.result import CODES
-from wolfhound.many.rows import (
-    AtomSizes,
-    Banned,
-    EncodedRows,
-    RowBlocks,
-    encode_rows,
-    encode_some,
-    measure_atoms,
-    order_banned,
-)
+from wolfhound.many.rows import AtomSizes, EncodedRows, RowBlocks, encode_rows, encode_some, measure_atoms
 
 LADDER = ((32, 2), (6, 1))
 """Shares of the atoms that are looked at first, and how often."""
@@ -89,10 +90,11 @@ class PassSolver(PoolFitter):
         """How many of m targets share a pass: many, but some chunks for the threads."""
         return min(self.most, max(64, -(-m // 8)))
 
-    def solve(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules) -> Answers:
+    def solve(self, targets: Vector, banned: Banned, rules: Rules) -> Answers:
         """Solve a chunk of targets in these units; see `TargetSolver`."""
-        state = self.pool.begin(targets, starts, banned, rules, self.cap)
-        pairs = order_banned(starts, banned)
+        goals = self.pool.find_goals(targets, banned, rules)
+        state = self.begin(targets, goals, rules.limit)
+        pairs = banned.by_atom()
         late = not all(self._climb(state, step, pairs) for step in self.steps)
         for turn in range(PASSES):
             left = np.flatnonzero(~state.settled())
@@ -108,7 +110,7 @@ class PassSolver(PoolFitter):
             for sheet, rows, turned in ways:
                 if len(rows) and not late:
                     part = state.pick(rows)
-                    late = not self._pass(sheet, part, _only(pairs, rows, len(targets)), turned)
+                    late = not self._pass(sheet, part, pairs.only(rows, len(targets)), turned)
                     state.put(rows, part)
         out, m = self._answers(state, late), len(targets)
         nothing = np.zeros((m, 1), np.int64), np.zeros(m, np.int64)
@@ -125,7 +127,7 @@ class PassSolver(PoolFitter):
     def _climb(self, state: PoolState, step: Step, banned: Banned) -> bool:
         """One look at a subset; False if time is over."""
         queries = _round(state.points.query)
-        found = step.sheet.list_atoms(queries, 0.0, _inside(banned, step.ids), 2 * JOIN, over=self.over)
+        found = step.sheet.list_atoms(queries, 0.0, banned.among(step.ids), 2 * JOIN, over=self.over)
         if found is None:
             return False
         best = self._work(state, step.ids[found.ids], found.fill)
@@ -165,7 +167,7 @@ class PassSolver(PoolFitter):
         step = self.steps[0]
         share = self.sheet.atoms.shape[0] // len(step.ids)
         h = max(8, 3 * self._list // (4 * share))
-        found = step.sheet.list_atoms(queries, rho, _inside(banned, step.ids), h)
+        found = step.sheet.list_atoms(queries, rho, banned.among(step.ids), h)
         return None if found is None else found.level
 
 
@@ -245,26 +247,8 @@ def _draw_steps(
     return tuple(steps)
 
 
-# ---------------------------------------------------------------- queries and bans
-
-
 def _round(queries: Vector, *, fine: bool = False) -> Vector:
     """Queries scaled to norm 1, but not more, and rounded to float32 unless they are to be fine."""
     size = np.sqrt(np.einsum("ij,ij->i", queries, queries))
     unit = queries / np.where(size > 0.0, size, 1.0)[:, None] * (1.0 - 2.0**-20)
     return np.asarray(unit if fine else unit.astype(np.float32).astype(np.float64))
-
-
-def _inside(banned: Banned, ids: Ids) -> Banned:
-    """The same for a subset of the atoms."""
-    at = np.minimum(np.searchsorted(ids, banned.places), len(ids) - 1)
-    here = ids[at] == banned.places
-    return Banned(banned.targets[here], at[here])
-
-
-def _only(banned: Banned, rows: Ints, m: int) -> Banned:
-    """The same for some of m targets."""
-    new = np.full(m, -1)
-    new[rows] = np.arange(len(rows))
-    targets = new[banned.targets]
-    return Banned(targets[targets >= 0], banned.places[targets >= 0])

@@ -28,16 +28,8 @@ from wolfhound.many._target_kernels import (
     limit_pools,
     solve_pools,
 )
-from wolfhound.many.batch import (
-    Answers,
-    PortionedAtoms,
-    Rules,
-    judge,
-    locate_banned,
-    measure_scales,
-    note_limit,
-)
-from wolfhound.many.proofs import R, Units, certify, measure_norms
+from wolfhound.many.batch import Answers, Banned, PortionedAtoms, Rules, judge, measure_scales, note_limit
+from wolfhound.many.proofs import Units, certify, measure_norms, measure_points
 
 FLAT = 3
 """Passes in a row without progress after which a target is given up."""
@@ -100,6 +92,7 @@ class PoolState:
     ask: Ask
     pools: Pools
     points: Points
+    shift: float  # what `measure_points` adds
     value: Vector
     lower: Vector
     slack: Vector
@@ -112,7 +105,8 @@ class PoolState:
         mine = {name: getattr(self.ask, name)[rows] for name in ("targets", "norms", "goals")}
         ask = self.ask._replace(**mine)
         pools, points = Pools._make(c[rows] for c in self.pools), Points._make(c[rows] for c in self.points)
-        return PoolState(ask, pools, points, **{name: getattr(self, name)[rows] for name in _COLUMNS})
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return PoolState(ask, pools, points, self.shift, **columns)
 
     def put(self, rows: Ints, part: PoolState) -> None:
         """Write some targets back."""
@@ -143,9 +137,10 @@ class PoolState:
         `radius` is at least the norm of every atom.
         """
         points, d = self.points, self.ask.targets.shape[1]
-        error = gamma(d + 6) * radius * points.sizes[:, R] + d * TINY
+        sizes = measure_points(points.sums, self.pools.active, self.ask.norms, d, self.shift)
+        error = gamma(d + 6) * radius * sizes.r + d * TINY
         least = -np.maximum(best, rest)
-        found = certify(points.sizes, d, -points.here, least, radius=radius, error=error)
+        found = certify(sizes, d, -points.here, least, radius=radius, error=error)
         there = self.pools.active > 0  # others have no point yet
         self.value[there], self.slack[there] = found.value[there], found.slack[there]
         self.lower[there] = np.minimum(np.maximum(self.lower, found.lower), self.value)[there]
@@ -170,38 +165,23 @@ class PoolState:
         return out
 
 
-def begin_pools(targets: Vector, norms: Vector, goals: Vector, limit: int, cap: int) -> PoolState:
-    """Return the state of targets before anything is known, with up to `cap` active atoms each.
-
-    Pools keep active atoms only, unless few of many are to be chosen in the end.
-    """
-    m, d = targets.shape
-    ask = Ask(targets, norms, goals, 0 if limit > cap else 3 * pool_size(d) // 4)
-    none = np.zeros(m, np.int64)
-    pools = Pools(np.zeros((m, pool_size(d)), np.int64), none, none.copy(), np.zeros((m, cap)))
-    points = Points(targets.copy(), np.full(m, -np.inf), np.zeros((m, 6)))
-    unknown = np.full(m, np.inf), np.zeros(m), np.zeros(m)
-    return PoolState(ask, pools, points, *unknown, none.copy(), np.full(m, np.inf), none.copy())
-
-
 class RandomAtoms(NamedTuple):
     """Random atoms that give the scale of rtol: their ids, and rows (p, d) in the units of a solver."""
 
     ids: Ids
     rows: Vector
 
-    def begin(self, targets: Vector, starts: Ints, banned: Ids, rules: Rules, cap: int) -> PoolState:
-        """Return the state of targets before anything is known but their goals."""
+    def find_goals(self, targets: Vector, banned: Banned, rules: Rules) -> Vector:
+        """(m,) the gap that is wanted of each target."""
         rows = self.rows
         scales = measure_scales(
             np.einsum("ij,ij->i", rows, rows),
             targets @ rows.T,
             np.arange(len(rows)),
-            locate_banned(self.ids, starts, banned),
+            banned.among(self.ids),
             lambda near: rows[near] @ rows.T,
         )
-        goals = np.maximum(rules.atol, rules.rtol * scales)
-        return begin_pools(targets, measure_norms(targets), goals, rules.limit, cap)
+        return np.maximum(rules.atol, rules.rtol * scales)
 
 
 def pool_size(d: int) -> int:
@@ -215,7 +195,21 @@ class PoolFitter:
 
     units: Units  # of targets and rules
     cap: int  # most atoms that an answer can have
-    shift: float  # what `write_point` adds
+    shift: float  # what `measure_points` adds
+
+    def begin(self, targets: Vector, goals: Vector, limit: int) -> PoolState:
+        """Return the state of targets before anything is known.
+
+        Pools keep active atoms only, unless few of many are to be chosen in the end.
+        """
+        (m, d), cap = targets.shape, self.cap
+        ask = Ask(targets, measure_norms(targets), goals, 0 if limit > cap else 3 * pool_size(d) // 4)
+        none = np.zeros(m, np.int64)
+        pools = Pools(np.zeros((m, pool_size(d)), np.int64), none, none.copy(), np.zeros((m, cap)))
+        points = Points(targets.copy(), np.full(m, -np.inf), np.zeros((m, 3)))
+        unknown = np.full(m, np.inf), np.zeros(m), np.zeros(m)
+        known = none.copy(), np.full(m, np.inf), none.copy()
+        return PoolState(ask, pools, points, self.shift, *unknown, *known)
 
     def work(self, state: PoolState, table: RowTable, ids: Ids, fill: Ints) -> Vector:
         """Solve every target on its list; return the best score of each list.
@@ -232,7 +226,7 @@ class PoolFitter:
     def _prepare(self, state: PoolState, table: RowTable) -> tuple[Source, Workspace, Pools]:
         """Rows as kernels take them, what they work on, and pools that name places in the table."""
         size, d = state.pools.ids.shape[1], state.ask.targets.shape[1]
-        source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent, self.shift)
+        source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent)
         wide, kept = pad(size), max(size, self.cap) + 1
         singles = np.zeros((self.cap + 1, wide), np.float32)
         space = make_state(np.zeros((1, wide)), singles, np.zeros((size, d)), self.cap)

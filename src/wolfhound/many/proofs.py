@@ -111,8 +111,29 @@ def most_active(n: int, d: int) -> int:
 SAFE = 1.01
 """Factor on an error bound that covers the rounding of the bound itself."""
 
-R, X, RHO, AWAY, LOST, SQUARE = range(6)
-"""Of (m, 6) sizes of points: |r| and |x| rounded up, sum w |a|, `away`, `lost`, the computed |r|^2."""
+RHO, SQUARE, X = range(3)
+"""Of (m, 3) sums that a point leaves, as computed: sum w |a|, |r|^2 and |x|^2."""
+
+
+class PointSizes(NamedTuple):
+    """Per point the computed |r|^2; |r|, |x| and sum w |a| rounded up; `away` and `lost`."""
+
+    square: Vector
+    r: Vector
+    x: Vector
+    rho: Vector
+    away: Vector
+    lost: Vector
+
+
+def measure_points(sums: Vector, k: Ints, norms: Vector, d: int, shift: float) -> PointSizes:
+    """Sizes of points, mixtures of k rows; (m,) `norms` of targets, `shift` that of `measure_origin`."""
+    unit = UNIT / (1.0 - (d + k + 8) * UNIT)
+    up = 1.0 + (d + 6) * unit
+    rho = sums[:, RHO] * (1.0 + (d + k + 8) * unit)
+    r, x = np.sqrt(sums[:, SQUARE] + d * TINY) * up, np.sqrt(sums[:, X] + d * TINY) * up
+    away = SAFE * ((2 * k + 8) * (UNIT / (1.0 - (2 * k + 8) * UNIT)) * (rho + shift) + (k + 2) * d * TINY)
+    return PointSizes(sums[:, SQUARE], r, x, rho, away, SAFE * (UNIT * (r + 2.0 * norms) + away))
 
 
 class Brackets(NamedTuple):
@@ -123,17 +144,19 @@ class Brackets(NamedTuple):
     slack: Vector
 
 
-def certify(sizes: Vector, d: int, inner: Vector, least: Vector, *, radius: float, error: Vector) -> Brackets:
+def certify(
+    sizes: PointSizes, d: int, inner: Vector, least: Vector, *, radius: float, error: Vector
+) -> Brackets:
     """Prove what a pricing shows.
 
     `inner` and `least` are the computed <r, x>, and the least computed <r, a> over all atoms; `radius` is at
     least every |a|, `error` (m,) that of `least` against the product of the computed r and rows.
     """
-    value, lost, size = 0.5 * sizes[:, SQUARE], sizes[:, LOST], sizes[:, R]
+    value, lost, size = 0.5 * sizes.square, sizes.lost, sizes.r
     off = SAFE * (gamma(d + 4) * value + d * TINY + lost * (size + 0.5 * lost))
-    far = np.maximum(radius, sizes[:, X]) * (1.0 + 8.0 * UNIT)
-    rounding = 2.0 * lost * far + size * (sizes[:, AWAY] + 2.0 * UNIT * far)
-    rounding += gamma(d + 2) * size * sizes[:, X] + error + (d + 2) * TINY
+    far = np.maximum(radius, sizes.x) * (1.0 + 8.0 * UNIT)
+    rounding = 2.0 * lost * far + size * (sizes.away + 2.0 * UNIT * far)
+    rounding += gamma(d + 2) * size * sizes.x + error + (d + 2) * TINY
     rounding *= SAFE
     # Rounding of the difference: a unit of either part.
     with np.errstate(invalid="ignore"):  # where nothing is known of some atoms

@@ -23,7 +23,7 @@ from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import require_moderate
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite
 from wolfhound.many import _list_kernels as kernels
-from wolfhound.many.batch import TILE, find_portion
+from wolfhound.many.batch import TILE, Banned, find_portion
 from wolfhound.many.proofs import Units, exponent_of, measure_norms
 from wolfhound.oracles.asking import Question, lengths
 from wolfhound.oracles.int8.codes import Codes, encode_atoms, encode_queries
@@ -36,13 +36,6 @@ UP = 1.0 + 2.0**-21
 """More than the rounding of a length to float32."""
 
 _ROWS = 8192
-
-
-class Banned(NamedTuple):
-    """Pairs (target, place in the sheet) that must not be listed, by rising place."""
-
-    targets: Ints
-    places: Ints
 
 
 class Listing(NamedTuple):
@@ -97,7 +90,7 @@ class RowBlocks(NamedTuple):
         """List about h atoms of largest key for every query, in one pass; None if time is over.
 
         (m, d) `queries` are float32 numbers, of norm up to 1, `rho`, how far they may turn, is one, too;
-        keys must exceed `level`; `over` is asked now and then whether to give up.
+        keys must exceed `level`; `banned` is by rising atom; `over` is asked now and then whether to give up.
         """
         m, d = queries.shape
         kind = self.kept.dtype
@@ -112,8 +105,8 @@ class RowBlocks(NamedTuple):
                 part, first = block[at : at + TILE], start + at
                 scores = room[: m * len(part)].reshape(m, len(part))
                 product(asked, part.T, out=scores)
-                low, high = np.searchsorted(banned.places, (first, first + len(part)))
-                scores[banned.targets[low:high], banned.places[low:high] - first] = -np.inf
+                low, high = np.searchsorted(banned.atoms, (first, first + len(part)))
+                scores[banned.targets[low:high], banned.atoms[low:high] - first] = -np.inf
                 kernels.select(scores, first, lists, h)
         kernels.finish(lists, h)
         edge = lists.level.astype(np.float64) + self._error(rho)
@@ -166,13 +159,6 @@ def measure_atoms(atoms: Atoms, centre: Vector) -> AtomSizes:
     norms *= 1.0 + 4.0 * UNIT
     norms += TINY
     return AtomSizes(units, norms)
-
-
-def order_banned(starts: Ints, ids: Ids) -> Banned:
-    """Turn ids per target, as in `Chunk`, into pairs."""
-    targets = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    order = np.argsort(ids, kind="stable")
-    return Banned(targets[order], ids[order])
 
 
 # ---------------------------------------------------------------- codes
@@ -255,7 +241,7 @@ def _group(banned: Banned, m: int) -> kernels.Bans:
     """Pairs by target."""
     order = np.argsort(banned.targets, kind="stable")
     starts = np.searchsorted(banned.targets[order], np.arange(m + 1))
-    return kernels.Bans(starts.astype(np.int64), banned.places[order])
+    return kernels.Bans(starts.astype(np.int64), banned.atoms[order])
 
 
 def encode_rows(atoms: Atoms, measured: AtomSizes) -> EncodedRows:

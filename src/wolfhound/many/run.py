@@ -321,8 +321,8 @@ def plan_targets(
         here = span.start, span.stop
         rows, good, banned = targets.read(*here), targets.good[slice(*here)], excluded.read(*here)
         if isinstance(regime, SetSolver):
-            return mark_skipped(regime.answer(rows, *banned), ~good)
-        return mark_skipped(solve_batch(regime, rows, *banned, wanted), ~good)
+            return mark_skipped(regime.answer(rows, banned), ~good)
+        return mark_skipped(solve_batch(regime, rows, banned, wanted), ~good)
 
     m = len(targets.rows)
     return ManyJob(
@@ -342,7 +342,7 @@ def plan_objectives(
 
     def solve(span: Span) -> TargetBatch:
         left = {"max_seconds": clock.left()}
-        banned = excluded.read(span.start, span.stop)[1]
+        banned = excluded.read(span.start, span.stop).atoms
         return solve_objective(objectives[span.start], oracle, banned, options | left)
 
     return ManyJob(solve=solve, total=len(objectives))
@@ -458,7 +458,7 @@ def run(
         for start in starts:
             log.read(start)
         spans = [span for start in starts if start not in log.written for span in job.spans(start)]
-        with contextlib.suppress(KeyboardInterrupt), _stop(_solve_all(job, spans), clock) as solved:
+        with contextlib.suppress(KeyboardInterrupt), _solve_all(job, spans, clock) as solved:
             for span, batch in zip(spans, solved, strict=False):
                 log.add(span, batch)
                 ended = log.look()
@@ -470,16 +470,11 @@ def run(
     return log.batches(starts, status)
 
 
-def _solve_all(job: ManyJob, spans: list[Span]) -> Iterator[TargetBatch]:
-    """Solve chunks in order, on all threads."""
-    if job.alone:
-        return (job.solve(span) for span in spans)
-    return map_ordered(job.solve, spans)
-
-
 @contextlib.contextmanager
-def _stop(solved: Iterator[TargetBatch], clock: Clock) -> Iterator[Iterator[TargetBatch]]:
-    """Tell chunks under way to stop when the block is left, then wait for them."""
+def _solve_all(job: ManyJob, spans: list[Span], clock: Clock) -> Iterator[Iterator[TargetBatch]]:
+    """Solve chunks in order, on all threads; on leaving, tell those under way to stop, and wait for them."""
+    one_by_one = (job.solve(span) for span in spans)
+    solved = one_by_one if job.alone else map_ordered(job.solve, spans)
     try:
         yield solved
     finally:

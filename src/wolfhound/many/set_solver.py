@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from wolfhound.core.contracts import Ids, Ints, Oracle, Status, Vector
-from wolfhound.many.batch import TargetBatch, join_batches, make_unsolved
+from wolfhound.core.contracts import Oracle, Status, Vector
+from wolfhound.many.batch import Banned, TargetBatch, join_batches, make_unsolved
 from wolfhound.many.given import make_answer, solve_objective
 from wolfhound.many.result import CODES
 from wolfhound.objectives.plain import SquaredDistance
@@ -39,15 +39,15 @@ class SetSolver:
         """How many of m targets are solved in one go."""
         return IN_TURN if self.cone is None else CHUNK
 
-    def answer(self, targets: Vector, starts: Ints, banned: Ids) -> TargetBatch:
-        """Solve (m, d) targets, of which i must not use the atoms ``banned[starts[i]:starts[i + 1]]``."""
-        proved = self._solve_batch(targets, starts, banned) if self.cone is not None else {}
+    def answer(self, targets: Vector, banned: Banned) -> TargetBatch:
+        """Solve (m, d) targets."""
+        proved = self._solve_batch(targets, banned) if self.cone is not None else {}
         done = list[TargetBatch]()
         for i, target in enumerate(targets):
             if i in proved:
                 done.append(proved[i])
                 continue
-            ids, options = banned[starts[i] : starts[i + 1]], self.options | {"max_seconds": self.time_left()}
+            ids, options = banned.atoms[banned.targets == i], self.options | {"max_seconds": self.time_left()}
             if len(ids) == self.oracle.atoms.shape[0]:  # it may use none
                 done.append(make_unsolved(1, Status.SKIPPED))
                 continue
@@ -57,13 +57,12 @@ class SetSolver:
                 break
         return join_batches(done)
 
-    def _solve_batch(self, targets: Vector, starts: Ints, banned: Ids) -> dict[int, TargetBatch]:
+    def _solve_batch(self, targets: Vector, banned: Banned) -> dict[int, TargetBatch]:
         """Solve all by the Gram matrix; those that are proved, by their place."""
         assert self.cone is not None
         scale = 0.5 * np.einsum("ij,ij->i", targets, targets)  # f(0), as `minimize` has it over a cone
         goals = np.maximum(self.options["atol"], self.options["rtol"] * scale)
-        shut = np.repeat(np.arange(len(targets)), np.diff(starts)), banned
-        found = self.cone.solve(targets, goals, shut)
+        found = self.cone.solve(targets, goals, banned)
         proved = {}
         for i in np.flatnonzero(found.value - found.lower <= goals):
             ids = np.flatnonzero(found.weights[i])

@@ -33,23 +33,12 @@ from wolfhound.core.rounding import SAFE, TINY, UNIT, gamma, length, norm
 from wolfhound.core.validate import require, require_moderate
 from wolfhound.core.weights import KnownPrices, caps_of, fill, least_price, pay, ray_bound, within_mass
 
-POOL = 1300
-"""Least number of random atoms that a run begins with, and that give the scale of rtol."""
-
-TRIED = 256
-"""Pool atoms whose f is computed."""
-
-SAMPLE = 64
-"""Atoms whose values of f give the scale of rtol."""
-
-_TRUSTED = 1e-12
-"""Relative rounding that a trusted function may have."""
-
-_CROSSED = 1e-3
-"""Share of its slope by which f must lie below a tangent to be certainly not convex."""
-
-_PER_QUERY = ("ids", "scores", "bounds", "slots", "scored")
-"""What `Hits` has a row of for every query."""
+POOL = 1300  # least number of random atoms that a run begins with, and that give the scale of rtol
+TRIED = 256  # pool atoms whose f is computed
+SAMPLE = 64  # atoms whose values of f give the scale of rtol
+_TRUSTED = 1e-12  # relative rounding that a trusted function may have
+_CROSSED = 1e-3  # share of its slope by which f must lie below a tangent to be certainly not convex
+_PER_QUERY = ("ids", "scores", "bounds", "slots", "scored")  # what `Hits` has a row of for every query
 
 
 def cutgap(gap: float, excess: float) -> float:
@@ -70,6 +59,11 @@ def cutgap(gap: float, excess: float) -> float:
     if gap >= excess:
         return 0.5 * excess
     return gap * (1.0 - 0.5 * gap / excess) * (1.0 + 4.0 * UNIT)
+
+
+def is_finite(point: Point) -> bool:
+    """Whether x is inside the domain of f."""
+    return math.isfinite(point.value) and bool(np.isfinite(point.grad).all())
 
 
 def noise(point: Point) -> float:
@@ -137,8 +131,7 @@ class ConeDirection(NamedTuple):
     least: float
 
 
-FAR = 1e3
-"""Times the weights in hand: the mass that a proof holds for where a cone has a line."""
+FAR = 1e3  # times the weights in hand: the mass that a proof holds for where a cone has a line
 
 
 class Asker:
@@ -200,8 +193,7 @@ class Asker:
         with np.errstate(all="ignore"):  # what was kept may be anything
             known = self.objective.at(np.asarray(self._again, np.float64))
         self._again = None
-        usable = math.isfinite(known.value) and bool(np.isfinite(known.grad).all())
-        points = [point, known] if usable else [point]
+        points = [point, known] if is_finite(known) else [point]
         hits = self.query(np.stack([-each.grad for each in points]), k=k)
         for i, each in reversed(list(enumerate(points))):
             parts = {name: getattr(hits, name)[i : i + 1] for name in _PER_QUERY}
@@ -247,10 +239,6 @@ class Asker:
             self._still = point
 
     # ------------------------------------------------ other sets than the hull
-
-    def whole(self, point: Point, weights: Vector) -> Point:
-        """F where f is `point`: with what is paid for weights."""
-        return add_paid(self.over, point, weights)
 
     def _certify_set(self, point: Point, hits: Hits, active: Active) -> None:
         """Raise `lower` by the least price over the set, see `core.weights`; by the dual of a free cone."""
@@ -361,7 +349,7 @@ class Asker:
         estimate: float | None = None,
     ) -> State:
         """Snapshot the run; the end of one that has reached a stationary point is set here."""
-        whole = self.whole(point, weights)
+        whole = add_paid(self.over, point, weights)
         if kind != INNER:  # on the way nothing is proved
             self._agree(point, whole.upper)
         if end is None and self.stationary(point):
@@ -407,8 +395,8 @@ def best_atom(objective: Objective, start: Start) -> Start:
 
 
 def fill_start(objective: Objective, start: Start) -> Start:
-    """Bring a start that was chosen from its pool into its set: what caps take goes to atoms of small f."""
-    over = start.over
+    """As `best_atom`, within the start's set: what caps take goes to atoms of small f."""
+    start, over = best_atom(objective, start), start.over
     if over is None:
         return start
     values = objective.values(start.pool[:TRIED])

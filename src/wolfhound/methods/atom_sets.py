@@ -1,6 +1,6 @@
 """Atoms in hand: the active set, which has the weights, and the pool, where almost all work happens.
 
-`PoolWeights` says what weights of a pool's atoms may be, where that is not the plain hull.
+`PoolWeights` says what weights of a pool's atoms may be.
 All know ids and rows, no objective and no oracle. Every x of an active set comes with a proved
 bound on its distance from the exact hull point, so that f(x) can be certified.
 """
@@ -8,8 +8,8 @@ bound on its distance from the exact hull point, so that f(x) can be certified.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,9 @@ from wolfhound.core.weights import NOBODY, caps_of, pay, settle
 
 T = TypeVar("T", bound=np.generic)
 
-ALL = -1
-"""Instead of one atom: all active atoms in proportion, that is x itself."""
-
-SCALED = 4.0 * UNIT
-"""How far from 1 weights that were scaled may sum; more is scaled again."""
-
-_MAX_AGE = 64
-"""Moves after which x is recomputed, lest its drift grow."""
+ALL = -1  # instead of one atom: all active atoms in proportion, that is x itself
+SCALED = 4.0 * UNIT  # how far from 1 weights that were scaled may sum; more is scaled again
+_MAX_AGE = 64  # moves after which x is recomputed, lest its drift grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +178,8 @@ class ActiveSet:
         w = self.weights
         if scale:
             w /= w.sum()
-        self.x = w @ self.rows
-        # The product errs by gamma_k, the sum of the scaled weights by gamma_(k+1), of others by SCALED
-        # and gamma_k; the rest covers the rounding of the bound itself.
-        more = 0 if scale else 8
-        self.drift = gamma(2 * k + 5 + more) * (w @ np.abs(self.rows)) + (k + 1) * LEAST
+        more = 0 if scale else 8  # the sum of weights that are not scaled now errs by SCALED, too
+        self.x, self.drift = mix(w, self.rows, more)
         self._mass = gamma(k + 2 + more)
 
     def _shift(self, s: float, vector: Vector) -> None:
@@ -207,11 +199,12 @@ class ActiveSet:
 # ---------------------------------------------------------------- the pool
 
 
-def mix(weights: Vector, rows: Vector) -> tuple[Vector, Vector]:
+def mix(weights: Vector, rows: Vector, more: int = 0) -> tuple[Vector, Vector]:
     """(d,) sum of rows by weights, and a bound on its distance from where weights of sum 1 would lead."""
-    # The product loses gamma_k, and the weights sum to 1 only within gamma_k.
+    # The product loses gamma_k, and the weights sum to 1 only within gamma_(k+1), and `more` units; the rest
+    # covers the rounding of the bound itself.
     k = len(weights)
-    return weights @ rows, gamma(2 * k + 5) * (weights @ np.abs(rows)) + (k + 1) * LEAST
+    return weights @ rows, gamma(2 * k + 5 + more) * (weights @ np.abs(rows)) + (k + 1) * LEAST
 
 
 class AtomPool:
@@ -271,32 +264,42 @@ def lift_rows(objective: Objective, rows: Matrix) -> Vector:
     return lifted.astype(np.float64, copy=False)
 
 
-# ---------------------------------------------------------------- weights other than those of the hull
+# ---------------------------------------------------------------- weights of its atoms
+
+
+class HullPoint(NamedTuple):
+    """Weights of atoms of the pool, and f there."""
+
+    positions: Ints
+    weights: Vector
+    point: Point
 
 
 class PoolWeights:
     """What weights of a pool's atoms may be. Where a sum may be less, the zero atom is one of the pool."""
 
-    def __init__(self, over: WeightSet, pool: AtomPool) -> None:
-        self.over, self._pool = over, pool
+    def __init__(self, over: WeightSet | None, pool: AtomPool) -> None:
+        self.plain, self.over, self.pool = over is None, WeightSet() if over is None else over, pool
 
-    @property
-    def caps(self) -> float | Vector:
-        """Caps by position; inf without any."""
-        return caps_of(self.over, self._pool.ids) if self.over.capped else np.inf
+    def caps(self, positions: Ints | slice = slice(None)) -> Vector:
+        """Caps of some atoms, or of all."""
+        return caps_of(self.over, self.pool.ids[positions])
 
     def corral(self, capacity: int, alpha: float) -> Corral:
         """Return an active set for such weights."""
         total = None if self.over.total == np.inf else self.over.total
-        return Corral(capacity, alpha, cap=self.caps, ridge=self.over.ridge, total=total)
+        return Corral(capacity, alpha, ridge=self.over.ridge, total=total)
 
-    def settle(self, positions: Ints, weights: Vector) -> Vector:
-        """Weights of an active set whose sum and caps hold up to rounding."""
-        return settle(self.over, weights, caps_of(self.over, self._pool.ids[positions]))
+    def settle(self, positions: Ints, weights: Vector, total: float | None = None) -> Vector:
+        """Weights of an active set whose sum and caps hold up to rounding; `total`: of a part of it."""
+        if self.plain:
+            return np.asarray(weights / weights.sum())
+        over = self.over if total is None else replace(self.over, total=total)
+        return settle(over, weights, self.caps(positions))
 
     def real(self, positions: Ints) -> NDArray[np.bool_]:
         """(k,) whether atoms are more than the zero atom."""
-        return np.asarray(self._pool.ids[positions] != NOBODY)
+        return np.asarray(self.pool.ids[positions] != NOBODY)
 
     def prices(self, positions: Ints, weights: Vector, scores: Vector) -> Vector:
         """(k,) derivatives of F by weights, of scores <grad, s>."""
@@ -312,7 +315,7 @@ class PoolWeights:
 
     def pay(self, positions: Ints, weights: Vector) -> float:
         """What is paid for weights."""
-        return pay(self.over, weights[self.real(positions)]).value
+        return 0.0 if self.plain else pay(self.over, weights[self.real(positions)]).value
 
     def common(self, prices: Vector, weights: Vector, free: int) -> float:
         """The price that those of all free atoms, which come first, should have."""

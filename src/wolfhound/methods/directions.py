@@ -18,26 +18,10 @@ class Direction(Protocol):
     """Chooses a move from scores; positions are those of the active set."""
 
     def inside(self, scores: Vector, here: float) -> Move:
-        """Return the best move among the active atoms: no query is needed.
-
-        Parameters
-        ----------
-        scores : (k,)
-            <-grad, s_i> of the active atoms, k >= 1.
-        here
-            <-grad, x>.
-        """
+        """Return the best move among the k >= 1 active atoms, of (k,) scores, where that of x is `here`."""
 
     def choose(self, scores: Vector, here: float, hit: int, score: float) -> Move:
-        """Return the move to make once the oracle has answered.
-
-        Parameters
-        ----------
-        scores, here
-            As in `inside`.
-        hit, score
-            Position of the oracle's atom, k if it is new, and its score.
-        """
+        """Return the move to make once the oracle has answered an atom: `hit` is k if it is new."""
 
 
 class _Towards:

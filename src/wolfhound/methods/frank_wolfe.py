@@ -17,7 +17,7 @@ import numpy as np
 
 from wolfhound.core.contracts import Hits, Objective, Oracle, Point, Start, State, Status, StepSize, Vector
 from wolfhound.core.validate import count, flag, kind, require
-from wolfhound.methods.asking import Asker, best_atom, noise
+from wolfhound.methods.asking import Asker, best_atom, is_finite, noise
 from wolfhound.methods.atom_sets import ALL, ActiveSet, Move
 from wolfhound.methods.directions import Direction, Vanilla
 from wolfhound.methods.steps import LineSearch, step_back
@@ -25,8 +25,7 @@ from wolfhound.methods.steps import LineSearch, step_back
 PROVED = 100
 """So much more patience where every step is proved to be the best: the gap may fall where f cannot."""
 
-GAINED = 0.99
-"""The gap has fallen if it is below this share of the least so far."""
+GAINED = 0.99  # the gap has fallen if it is below this share of the least so far
 
 
 class Seeker(Protocol):
@@ -141,7 +140,7 @@ class FrankWolfe:
             if s > 0.0:
                 active.step(move, s, fresh=asked)
                 point = objective.at(active.x, active.drift)
-                if not _inside_domain(point):
+                if not is_finite(point):
                     return  # the step was inside: only rounding is between x and the edge
                 tries.note(point, point.upper - ask.lower, proved or move.gap > seek.enough)
             else:
@@ -266,10 +265,6 @@ def _half_left(point: Point, lower: float) -> float | None:
 
 def _start(objective: Objective, active: ActiveSet) -> Point:
     point = objective.at(active.x, active.drift)
-    if not _inside_domain(point):
+    if not is_finite(point):
         raise FloatingPointError(f"f must be finite at the start, like its gradient. Got f = {point.value}.")
     return point
-
-
-def _inside_domain(point: Point) -> bool:
-    return math.isfinite(point.value) and bool(np.isfinite(point.grad).all())

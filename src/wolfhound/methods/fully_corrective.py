@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.compiled.corral import BLOCK, Corral, corrections, most_violated
 from wolfhound.core.contracts import (
@@ -34,33 +33,26 @@ from wolfhound.core.contracts import (
 from wolfhound.core.progress import Cut, report_rows
 from wolfhound.core.rounding import SAFE, UNIT, is_rounding, norm
 from wolfhound.core.validate import count, number
-from wolfhound.core.weights import NOBODY, caps_of, fill
-from wolfhound.methods.asking import Active, Asker, ConeDirection, best_atom, cutgap, fill_start, noise
-from wolfhound.methods.atom_sets import AtomPool, PoolWeights, best_of, lift_rows, mix
+from wolfhound.core.weights import NOBODY, fill
+from wolfhound.methods.asking import Active, Asker, ConeDirection, add_paid, cutgap, fill_start, noise
+from wolfhound.methods.atom_sets import AtomPool, HullPoint, PoolWeights, best_of, lift_rows, mix
 from wolfhound.methods.newton import NewtonInner
-from wolfhound.methods.newton_sets import SetNewton
+from wolfhound.methods.newton_sets import SetNewton, leap
 from wolfhound.oracles.asking import rescore
 
-FLAT = 3
-"""Passes in a row without progress after which the run ends."""
-
+FLAT = 3  # passes in a row without progress after which the run ends
 GAINED = 0.99
 """A pass makes progress if the gap falls below this share of the least so far, or f by the rest of it."""
 
-EDGE = 1e-6
-"""How much of an inner solve is taken back where rounding would cross the edge of the domain."""
-
+EDGE = 1e-6  # how much of an inner solve is taken back where rounding would cross the edge of the domain
 SHOWN, STATE = 100, 10_000
 """An inner state is shown after so many times the work that it costs: its point, and a constant."""
 
-COVERED = 64
-"""Coordinates that one pass covers."""
-
+COVERED = 64  # coordinates that one pass covers
 SPREAD = 0.05
 """Share of the mean's square that all atoms must have along it, if it is to be a direction of the cone."""
 
-PATIENT = 50
-"""Most passes for such a direction."""
+PATIENT = 50  # most passes for such a direction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +81,7 @@ class FullyCorrective:
 
     def begin(self, objective: Objective, start: Start, rng: np.random.Generator) -> Start:
         """Start at the pool atom with least f, or where the objective says; within the caps."""
-        found = best_atom(objective, start)
-        return found if found.over is None else fill_start(objective, found)
+        return fill_start(objective, start)
 
     def states(
         self, objective: Objective, oracle: Oracle, start: Start, *, goal: float, rng: np.random.Generator
@@ -100,7 +91,7 @@ class FullyCorrective:
         ask = Asker(objective, oracle, start, goal=goal)
         pool, weights = _make_pool(start, oracle.atoms.dtype)
         ask.scored += 0 if start.scored else pool.size
-        hand = Hand(objective, ask, pool, None if start.over is None else PoolWeights(start.over, pool))
+        hand = Hand(objective, ask, PoolWeights(start.over, pool))
         point = hand.evaluate(np.arange(len(weights)), weights)
         yield hand.state(start.t, point, np.arange(len(weights)), weights, kind="start")
         if start.over is not None and start.over.free and start.over.price == 0.0:
@@ -108,7 +99,7 @@ class FullyCorrective:
         inner = _enter(hand, HullPoint(np.arange(len(weights)), weights, point))
         steps, progress, budget = start.t, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
-            held = HullPoint(inner.positions.copy(), hand.scale(inner.positions, inner.weights), point)
+            held = HullPoint(inner.positions.copy(), hand.settle(inner), point)
             end, shown = None, 0.0
             try:
                 for joined in inner.improve(stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=budget):
@@ -126,8 +117,9 @@ class FullyCorrective:
                 return
             yield hand.show(steps, point, inner, kind="corrective", end=end)
             harvest = max(self.harvest, 8 * len(inner.positions))
-            hits = ask(point, k=min(n, max(256, n // 4), harvest), active=hand.active(inner))
-            whole = ask.whole(point, hand.scale(inner.positions, inner.weights)[hand.real(inner.positions)])
+            active = hand.list_active(inner)
+            hits = ask(point, k=min(n, max(256, n // 4), harvest), active=active)
+            whole = add_paid(start.over, point, active.weights)
             if whole.upper - ask.lower > goal:
                 found = hits.ids[0] >= 0
                 pool.add(hits.ids[0, found], hits.rows, hits.slots[0, found])
@@ -165,52 +157,36 @@ class FullyCorrective:
         inner.renumber(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 
 
-class HullPoint(NamedTuple):
-    """A point of the pool's hull."""
-
-    positions: Ints
-    weights: Vector
-    point: Point
-
-
 class Hand:
-    """A run's pool and what its weights may be (`within`; None: the hull): points and states of them."""
+    """A run's pool and what its weights may be: points and states of them."""
 
-    def __init__(self, objective: Objective, ask: Asker, pool: AtomPool, within: PoolWeights | None) -> None:
-        self.objective, self.ask, self.pool, self.within = objective, ask, pool, within
-
-    def scale(self, positions: Ints, weights: Vector) -> Vector:
-        """Weights whose sum holds up to rounding."""
-        return weights / weights.sum() if self.within is None else self.within.settle(positions, weights)
-
-    def real(self, positions: Ints) -> NDArray[np.bool_] | slice:
-        """Which atoms are more than the zero atom."""
-        return slice(None) if self.within is None else self.within.real(positions)
+    def __init__(self, objective: Objective, ask: Asker, within: PoolWeights) -> None:
+        self.objective, self.ask, self.within, self.pool = objective, ask, within, within.pool
 
     def evaluate(self, positions: Ints, weights: Vector) -> Point:
         """f at the point of these weights, with all its rounding."""
         rows = self.pool.rows[positions].astype(np.float64)
-        return self.objective.at(*mix(self.scale(positions, weights), rows))
+        return self.objective.at(*mix(self.within.settle(positions, weights), rows))
 
-    def active(self, inner: Inner) -> Active | None:
-        """The atoms that have weight, where the asker wants to know."""
-        if self.within is None:
-            return None
-        real = self.real(inner.positions)
-        positions, weights = inner.positions[real], self.scale(inner.positions, inner.weights)[real]
+    def settle(self, inner: Inner) -> Vector:
+        """Weights of an inner solve, whose sum and caps hold up to rounding."""
+        return self.within.settle(inner.positions, inner.weights)
+
+    def list_active(self, inner: Inner) -> Active:
+        """The atoms of an inner solve that have weight, the zero atom left out."""
+        real = self.within.real(inner.positions)
+        positions, weights = inner.positions[real], self.settle(inner)[real]
         return Active(self.pool.ids[positions], weights, self.pool.rows[positions].astype(np.float64))
 
     def show(self, steps: int, point: Point, inner: Inner, **more: Any) -> State:
         """A state at the weights of the inner solve."""
-        positions = inner.positions
-        return self.state(steps, point, positions, self.scale(positions, inner.weights), **more)
+        return self.state(steps, point, inner.positions, self.settle(inner), **more)
 
     def state(self, steps: int, point: Point, positions: Ints, weights: Vector, **more: Any) -> State:
         """As `Asker.state`."""
-        ids, pool_ids = self.pool.ids[positions], self.pool.ids
-        if self.within is not None:
-            ids, weights, pool_ids = ids[ids >= 0], weights[ids >= 0], pool_ids[pool_ids >= 0]
-        return self.ask.state(steps, point, ids, weights, pool_ids=pool_ids, **more)
+        real, pool_ids = self.within.real(positions), self.pool.ids
+        ids = self.pool.ids[positions[real]]
+        return self.ask.state(steps, point, ids, weights[real], pool_ids=pool_ids[pool_ids != NOBODY], **more)
 
 
 def _make_pool(start: Start, dtype: np.dtype[Any]) -> tuple[AtomPool, Vector]:
@@ -239,9 +215,8 @@ def _enter(hand: Hand, start: HullPoint) -> Inner:
     objective, pool, within = hand.objective, hand.pool, hand.within
     shares = objective.begin(pool.rows) if _cover(objective, hand.ask, pool) else None
     if shares is not None:
-        if within is not None:
-            caps = caps_of(within.over, pool.ids)
-            shares = fill(within.over, shares, caps, np.arange(pool.size))
+        if not within.plain:
+            shares = fill(within.over, shares, within.caps(), np.arange(pool.size))
         chosen = np.flatnonzero(shares)
         better = HullPoint(chosen, shares[chosen], hand.evaluate(chosen, shares[chosen]))
         start = better if better.point.value < start.point.value else start
@@ -249,12 +224,11 @@ def _enter(hand: Hand, start: HullPoint) -> Inner:
         raise FloatingPointError(
             "f must be finite at the start. Got inf: no atom that was found is inside the domain of f."
         )
-    first = pool, start.point, start.positions, start.weights
     if objective.quadratic:
-        return QuadraticInner(objective, *first, within=within)
-    if within is not None:
-        return SetNewton(objective, *first, within=within)
-    return NewtonInner(objective, *first, most=hand.ask.oracle.atoms.shape[0])
+        return QuadraticInner(objective, within, start)
+    if within.plain:
+        return NewtonInner(objective, within, start, most=hand.ask.oracle.atoms.shape[0])
+    return SetNewton(objective, within, start)
 
 
 @dataclass(slots=True)
@@ -284,10 +258,10 @@ def _left(ask: Asker, point: Point, hits: Hits) -> float:
 def _back(hand: Hand, inner: Inner, held: HullPoint) -> HullPoint:
     """A little of the way back from the inner solve to a point that was inside the domain."""
     dense = np.zeros(hand.pool.size)
-    dense[inner.positions] = (1.0 - EDGE) * hand.scale(inner.positions, inner.weights)
-    dense[held.positions] += EDGE * hand.scale(held.positions, held.weights)
+    dense[inner.positions] = (1.0 - EDGE) * hand.settle(inner)
+    dense[held.positions] += EDGE * hand.within.settle(held.positions, held.weights)
     where = np.flatnonzero(dense)
-    weights = hand.scale(where, dense[where])
+    weights = hand.within.settle(where, dense[where])
     point = hand.evaluate(where, weights)
     return HullPoint(where, weights, point) if math.isfinite(point.value) else held
 
@@ -314,12 +288,8 @@ def _cover(objective: Objective, ask: Asker, pool: AtomPool) -> bool:
 
 # ---------------------------------------------------------------- moves where f is quadratic
 
-CLOSE = 256
-"""Least number of pool atoms priced between two pricings of the whole pool."""
-
-WORN = 0.4
-"""The close atoms are used up once their gap is below this share of the pool's."""
-
+CLOSE = 256  # least number of pool atoms priced between two pricings of the whole pool
+WORN = 0.4  # the close atoms are used up once their gap is below this share of the pool's
 SAMPLE = 32
 
 
@@ -329,20 +299,11 @@ class QuadraticInner:
     The caller, who shares the pool, may add atoms: see `renumber`.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        pool: AtomPool,
-        point: Point,
-        positions: Ints,
-        weights: Vector,
-        *,
-        within: PoolWeights | None = None,
-    ) -> None:
-        self._pool, self._objective, self._within = pool, objective, within
-        slope = objective.slope(point)
+    def __init__(self, objective: Objective, within: PoolWeights, start: HullPoint) -> None:
+        self._pool, self._objective, self._within = within.pool, objective, within
+        pool, point, slope = within.pool, start.point, objective.slope(start.point)
         sample = pool.rows[:SAMPLE].astype(np.float64)
-        middle = sample.mean(0) if within is None else 0.0 * point.x  # which a sum of 1 alone allows
+        middle = sample.mean(0) if within.plain else 0.0 * point.x  # which a sum of 1 alone allows
         self._centre = lift_rows(objective, middle[None])[0]
         self._target = lift_rows(objective, point.x[None])[0] - slope - self._centre
         self._const = point.value - 0.5 * float(slope @ slope)
@@ -354,12 +315,13 @@ class QuadraticInner:
         self._slot = np.full(pool.size, -1, np.int64)
         lifted = lift_rows(objective, sample) - self._centre
         alpha = float((lifted * lifted).sum(1).mean())
-        self._corral = Corral(room, alpha) if within is None else within.corral(room, alpha)
+        self._corral = within.corral(room, alpha)
+        self._corral.cap = within.caps()
         self._new, self._fresh = np.empty(0, np.int64), np.empty((0, width))
         self._close, self._close_rows, self._worn = np.empty(0, np.int64), pool.rows[:0], 0.0
         self._stop, self._tol, self._budget, self.work = -np.inf, 0.0, 0.0, 0.0
         self._slope = slope
-        self._corral.adopt(positions, weights, self)
+        self._corral.adopt(start.positions, start.weights, self)
 
     @property
     def positions(self) -> Ints:
@@ -374,9 +336,8 @@ class QuadraticInner:
     @property
     def point(self) -> Point:
         """f as it was priced last, without bounds on its rounding."""
-        weights, slope = self.weights, self._slope
-        if self._within is None:
-            weights = weights / weights.sum()
+        slope, weights = self._slope, self.weights
+        weights = weights / weights.sum() if self._within.plain else weights
         x = weights @ self._pool.rows[self.positions].astype(np.float64)
         return Point(x=x, value=0.5 * float(slope @ slope) + self._const, grad=self._objective.pull(slope))
 
@@ -385,13 +346,20 @@ class QuadraticInner:
         self._stop, self._tol, self._budget, self.work = stop, tol, budget, 0.0
         self._slot = np.concatenate([self._slot, np.full(self._pool.size - len(self._slot), -1)])
         self._close = self._close[:0]
-        if self._within is not None:
-            self._corral.cap = self._within.caps
+        self._corral.cap = self._within.caps()
+        now = self._objective, self._within, self.positions, self.weights
+        found = None if self._within.plain else leap(*now)
+        if found is not None:
+            self._slot[:], self._used = -1, 0
+            self._free = list(range(len(self._lifted) - 1, -1, -1))
+            self._corral.clear(self._corral.alpha)
+            self._corral.adopt(found.positions, found.weights, self)
         return corrections(self._corral, self)
 
     def renumber(self, where: Ints) -> None:
         """The pool's positions changed: old position -> new."""
-        self._corral.labels[:] = where[self._corral.labels]
+        self._corral.relabel(where)
+        self._corral.cap = self._within.caps()
         slots = self._slot[self._slot >= 0]
         positions = where[np.flatnonzero(self._slot >= 0)]
         self._slot = np.full(self._pool.size, -1)
@@ -406,7 +374,7 @@ class QuadraticInner:
         held[self._slot[corral.labels]] = corral.weights
         self._slope = slope = held @ self._lifted[: self._used] - self._target
         excess, nothing = float(slope @ slope), self._close[:0]
-        value = 0.5 * excess + self._pay(corral)
+        value = 0.5 * excess + self._within.pay(corral.labels, corral.weights)
         if value + self._const <= self._stop or self.work >= self._budget:
             return value, nothing
         grad = self._objective.pull(slope)
@@ -414,8 +382,8 @@ class QuadraticInner:
         # Both sides of a violation are sums that may cancel.
         noise = 16.0 * UNIT * (norm(grad) * self._span + excess**0.5 * self._far)
         first, back, most = nothing, nothing, -np.inf
-        if self._within is not None:
-            here, back, most = self._price_held(corral, self._within)
+        if not self._within.plain:
+            here, back, most = self._price_held(corral)
             noise += 16.0 * UNIT * abs(here)
             if corral.size == 0 and corral.total is not None:  # that price is the common one
                 first, most = back, -np.inf
@@ -438,15 +406,12 @@ class QuadraticInner:
             close = np.arange(len(violation))
         return value, self._candidates(close, violation, first)
 
-    def _pay(self, corral: Corral) -> float:
-        return 0.0 if self._within is None else self._within.pay(corral.labels, corral.weights)
-
-    def _price_held(self, corral: Corral, within: PoolWeights) -> tuple[float, Ints, float]:
+    def _price_held(self, corral: Corral) -> tuple[float, Ints, float]:
         """The common price of the free atoms; which atom at its cap is dearest, and by how much too dear."""
         free, labels, weights = corral.size, corral.labels, corral.weights
         scores = self._lifted[self._slot[labels]] @ self._slope
-        prices = within.prices(labels, weights, scores)
-        here = within.common(prices, weights, free)
+        prices = self._within.prices(labels, weights, scores)
+        here = self._within.common(prices, weights, free)
         if not len(corral.capped):
             return here, labels[:0], -np.inf
         dearest = int(prices[free:].argmax())
@@ -454,14 +419,12 @@ class QuadraticInner:
 
     def _gap(self, best: float, excess: float) -> float:
         """How much f can fall by atoms of the pool that violate by at most this; inf if that is not known."""
-        if self._within is None:
-            return cutgap(best, excess)
-        return 2.0 * best * self._within.over.total
+        return cutgap(best, excess) if self._within.plain else 2.0 * best * self._within.over.total
 
     def _violation(self, which: Ints | None, rows: Matrix, grad: Vector, here: float) -> Vector:
         self.work += rows.size
         violation = here - rescore(rows, grad)
-        if self._within is not None and self._within.over.price > 0.0:
+        if self._within.over.price > 0.0:
             violation -= self._within.costs(np.arange(len(rows)) if which is None else which)
         violation[(self._slot if which is None else self._slot[which]) >= 0] = -np.inf
         return violation
@@ -477,7 +440,7 @@ class QuadraticInner:
         self._new = new
         cross = (self._fresh @ self._lifted[: self._used].T)[:, self._slot[held]]
         gram, linear = self._fresh @ self._fresh.T, self._fresh @ self._target
-        if self._within is not None:
+        if not self._within.plain:
             gram[np.diag_indices(len(new))] += self._within.ridges(new)
             linear = linear - self._within.costs(new)
         return cross, gram, linear

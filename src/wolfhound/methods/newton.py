@@ -22,35 +22,20 @@ from wolfhound.compiled.corral import BLOCK, Corral, correct, most_violated
 from wolfhound.core.contracts import Ints, Line, Matrix, Objective, Point, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import UNIT, norm
-from wolfhound.methods.atom_sets import AtomPool, best_of, enlarge, lift_rows
+from wolfhound.methods.atom_sets import AtomPool, HullPoint, PoolWeights, best_of, enlarge, lift_rows
 from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles.asking import rescore
 
 # ---------------------------------------------------------------- where f is expanded
 
-SMALL = 256
-"""Up to this d a Hessian matrix costs less than the lifts of a model, and their products."""
-
-TALL = 8
-"""It is made where the lift has at least so many times d numbers."""
-
-LARGEST = 1 << 24
-"""Numbers up to which the matrix of a lift is kept."""
-
-LARGE = 1024
-"""Up to this d the Hessian is a matrix, beyond it a sum of its last updates."""
-
-UPDATES = 128
-"""Updates after which such a sum starts again."""
-
-DAMPED = 0.2
-"""Least share of the expected curvature that an update may find (Powell 1978)."""
-
-HUGE = 1e150
-"""Entries of updates from which on their products overflow."""
-
-NOISE = 64.0 * UNIT
-"""Gradients differ by rounding if by less than this share of their size."""
+SMALL = 256  # up to this d a Hessian matrix costs less than the lifts of a model, and their products
+TALL = 8  # it is made where the lift has at least so many times d numbers
+LARGEST = 1 << 24  # numbers up to which the matrix of a lift is kept
+LARGE = 1024  # up to this d the Hessian is a matrix, beyond it a sum of its last updates
+UPDATES = 128  # updates after which such a sum starts again
+DAMPED = 0.2  # least share of the expected curvature that an update may find (Powell 1978)
+HUGE = 1e150  # entries of updates from which on their products overflow
+NOISE = 64.0 * UNIT  # gradients differ by rounding if by less than this share of their size
 
 
 class Curved:
@@ -286,33 +271,15 @@ class NewtonModel:
 
 # ---------------------------------------------------------------- moves
 
-NEAR = 128
-"""Least number of the pool's best atoms that are priced between two pricings of all."""
-
-SPREAD = 128
-"""Most others beside them, evenly from the pool: the best may be neighbours of one peak."""
-
-WORN = 0.1
-"""The near atoms are used up once their gap is below this share of the pool's."""
-
-CAREFUL = 4
-"""Both are so many times larger where a model costs more than pricing all."""
-
-TURNS = 8
-"""Most models between two pricings of the whole pool."""
-
-SOLVED = 0.03
-"""The model is solved to this share of the gap."""
-
-FLAT = 0.1
-"""A full step is taken if the slope there is at most this share of the first."""
-
-CHORD = 0.25
-"""The curvature is kept while it changes by less than this share on a step."""
-
-FARTHEST = 64.0
-"""Longest step, where a curvature that is far too large makes the model too timid."""
-
+NEAR = 128  # least number of the pool's best atoms that are priced between two pricings of all
+SPREAD = 128  # most others beside them, evenly from the pool: the best may be neighbours of one peak
+WORN = 0.1  # the near atoms are used up once their gap is below this share of the pool's
+CAREFUL = 4  # both are so many times larger where a model costs more than pricing all
+TURNS = 8  # most models between two pricings of the whole pool
+SOLVED = 0.03  # the model is solved to this share of the gap
+FLAT = 0.1  # a full step is taken if the slope there is at most this share of the first
+CHORD = 0.25  # the curvature is kept while it changes by less than this share on a step
+FARTHEST = 64.0  # longest step, where a curvature that is far too large makes the model too timid
 SAMPLE = 32
 GAIN = 0.7
 VIRTUAL = -1
@@ -368,15 +335,9 @@ class NewtonInner:
     """
 
     def __init__(
-        self,
-        objective: Objective,
-        pool: AtomPool,
-        point: Point,
-        positions: Ints,
-        weights: Vector,
-        *,
-        most: int = 1 << 62,
+        self, objective: Objective, within: PoolWeights, start: HullPoint, *, most: int = 1 << 62
     ) -> None:
+        pool, (positions, weights, point) = within.pool, start
         self._objective, self._pool = objective, pool
         self.point = point  # f where the last step led
         lifts = objective.lift(pool.rows[:1]) is not None

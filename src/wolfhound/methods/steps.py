@@ -197,16 +197,14 @@ class LineSearch(_Memoryless):
         if not first < 0.0:
             return 0.0, estimate
         s = end if last <= 0.0 else _root(line, (0.0, first), (end, last), self.rtol * -first)
-        return _halve(line, s, line.start.value + _rounding(line)), estimate
+        return step_back(line, s, line.start.value + _rounding(line)), estimate
 
 
-def step_back(line: Line, s: float) -> float:
-    """Return s, or the first of its halves where f is finite: a schedule may leave the domain."""
-    return _halve(line, s, sys.float_info.max)
+def step_back(line: Line, s: float, most: float = sys.float_info.max) -> float:
+    """The first of s, s/2, s/4, ... where phi is at most this, or finite: a schedule may leave the domain.
 
-
-def _halve(line: Line, s: float, most: float) -> float:
-    """The first of s, s/2, s/4, ... where phi is at most this; 0 if none is."""
+    0 if none is.
+    """
     for _ in range(_TRIALS):
         if s == 0.0 or line.value(s) <= most:
             return s

@@ -25,45 +25,23 @@ from wolfhound.core.contracts import Ints, Matrix, Vector
 from wolfhound.core.rounding import SAFE, UNIT, gamma
 
 NORMAL, POISSON, BINOMIAL = 0, 1, 2
-
-DEGREE = 15
-"""Degree of the interpolants."""
-
-LEBESGUE = 2.8
-"""More than the Lebesgue constant of the Chebyshev nodes, 2/pi log(16) + 1 = 2.77 at most."""
-
-REACH = 8.5
-"""Beyond so many s an observation is bounded by its envelope exp(-REACH^2 / 2)."""
-
+DEGREE = 15  # degree of the interpolants
+LEBESGUE = 2.8  # more than the Lebesgue constant of the Chebyshev nodes, 2/pi log(16) + 1 = 2.77 at most
+REACH = 8.5  # beyond so many s an observation is bounded by its envelope exp(-REACH^2 / 2)
+# Cramer's constant over 2^K sqrt((K+1)!): |He_k(t)| exp(-t^2/4) <= 1.0864354 sqrt(k!).
 CRAMER = 1.0864354 * math.exp(-0.5 * math.lgamma(DEGREE + 2) - DEGREE * math.log(2.0))
-"""Cramer's constant over 2^K sqrt((K+1)!): |He_k(t)| exp(-t^2/4) <= 1.0864354 sqrt(k!)."""
-
+# Rounding of a likelihood within reach of a cell, as a share of its maximum, its place being exact.
 ROUNDED = 8.0 * UNIT * 0.5 * (REACH + 2.0) ** 2 + 64.0 * UNIT
-"""Rounding of a likelihood within reach of a cell, as a share of its maximum, its place being exact."""
-
-CLOSE = 1e-14
-"""A bound so near a value that is attained needs no bisection."""
-
+CLOSE = 1e-14  # a bound so near a value that is attained needs no bisection
+# 1/37, ..., 1/5, 1/3: of atanh; the rest is below 1e-18 where it is used.
 SERIES = np.array([1.0 / (2.0 * k + 3.0) for k in range(17, -1, -1)])
-"""1/37, ..., 1/5, 1/3: of atanh; the rest is below 1e-18 where it is used."""
-
-FINE = 24
-"""Points of a cell at which local maxima are looked for."""
-
+FINE = 24  # points of a cell at which local maxima are looked for
 FINE_POINTS = (np.arange(FINE) + 0.5) / FINE * 2.0 - 1.0
-
+# (16,) of [-1, 1], increasing; as float64 numbers, from which all maps between them are made.
 NODES = np.cos((2.0 * np.arange(DEGREE, -1, -1) + 1.0) * np.pi / (2.0 * DEGREE + 2.0))
-"""(16,) of [-1, 1], increasing; as float64 numbers, from which all maps between them are made."""
-
-DEEPEST = 48
-"""Most levels of cells: deeper ones would have numbers that float64 does not hold."""
-
-DEPTH = 20
-"""Most bisections of a leaf."""
-
-LEAST = 1e-280
-"""Where a mixture's likelihood is smaller, nothing is proved."""
-
+DEEPEST = 48  # most levels of cells: deeper ones would have numbers that float64 does not hold
+DEPTH = 20  # most bisections of a leaf
+LEAST = 1e-280  # where a mixture's likelihood is smaller, nothing is proved
 _SMALLEST = 1e-300
 _BLOCK = 1 << 20
 _BITS = 60

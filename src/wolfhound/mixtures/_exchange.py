@@ -17,34 +17,19 @@ import numpy as np
 from wolfhound.core.contracts import Matrix, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.threads import one_blas_thread
-from wolfhound.mixtures._continuum import Continuum, ContinuumProof
+from wolfhound.mixtures._continuum import Continuum
 from wolfhound.mixtures._newton import LikelihoodRows, expect, improve
 
 ROUNDS = 40
-NEAR = 0.2
-"""Support points closer than this share of a small width are merged, if that costs nothing."""
-
-KEPT = 1e-10
-"""Smaller masses leave the support."""
-
-TIDIED = 20_000
-"""Distinct observations up to which the support is made as small as the proof allows."""
-
-LOOSE = 0.03
-"""Share of the last gap to which weights are solved; less after a round that did not climb."""
-
-FINE_GAP = 1e-7
-"""Smaller gaps are proved on cells half as wide."""
-
+NEAR = 0.2  # support points closer than this share of a small width are merged, if that costs nothing
+KEPT = 1e-10  # smaller masses leave the support
+TIDIED = 20_000  # distinct observations up to which the support is made as small as the proof allows
+LOOSE = 0.03  # share of the last gap to which weights are solved; less after a round that did not climb
+FINE_GAP = 1e-7  # smaller gaps are proved on cells half as wide
+# Bins: their width as a share of a standard error, and the ratio of standard errors between two.
 COARSE, FINE = (0.25, 1.2), (0.03, 1.025)
-"""Bins: their width as a share of a standard error, and the ratio of standard errors between two."""
-
-MANY = 8
-"""Times as many observations as fine bins: from there on the bins pay."""
-
-FITTED = 1e-3
-"""About the gap over all observations of what was fitted to fine bins."""
-
+MANY = 8  # times as many observations as fine bins: from there on the bins pay
+FITTED = 1e-3  # about the gap over all observations of what was fitted to fine bins
 _BLOCK = 1024
 
 
@@ -136,7 +121,15 @@ def run_rounds(
         best.rounds = number
         if gap <= atol or time.perf_counter() > end:
             break
-        z, x = _insert(z, x, found, gap, atol)
+        least = 1.0  # where the certificate is clearly larger, places join
+        if math.isfinite(found.attained):
+            least += max(0.02 * atol, 1e-3 * (found.attained - 1.0))
+        new = found.places[found.heights > least]
+        if len(new):
+            share = min(1e-2, 0.1 * gap)
+            z, x = np.append(z, new), np.append(x * (1.0 - share), np.full(len(new), share / len(new)))
+            order = np.argsort(z, kind="stable")
+            z, x = z[order], x[order]
         near *= 0.7
     return best  # type: ignore[return-value]
 
@@ -160,17 +153,6 @@ def _move(
         alone = polish(data, z, x, 4, bins)
         merged = alone if alone[2] > merged[2] else merged
     return (merged[0], merged[1]) if merged[2] >= value else (z, x)
-
-
-def _insert(z: Vector, x: Vector, found: ContinuumProof, gap: float, atol: float) -> tuple[Vector, Vector]:
-    least = 1.0 + max(0.02 * atol, 1e-3 * (found.attained - 1.0)) if math.isfinite(found.attained) else 1.0
-    new = found.places[found.heights > least]
-    if len(new) == 0:
-        return z, x
-    share = min(1e-2, 0.1 * gap)
-    z, x = np.append(z, new), np.append(x * (1.0 - share), np.full(len(new), share / len(new)))
-    order = np.argsort(z, kind="stable")
-    return z[order], x[order]
 
 
 def measure(data: Continuum, z: Vector, x: Vector) -> float:

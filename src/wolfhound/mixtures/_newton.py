@@ -26,56 +26,28 @@ from wolfhound.core.threads import map_ordered, one_blas_thread
 if TYPE_CHECKING:
     from wolfhound.data.files import FileRows
 
-BLOCK_ENTRIES = 1 << 23
-"""Numbers of a block: the sums of one are added to those of the others in order."""
-
-NARROW = 2.0**-24
-"""Relative rounding of a likelihood that is kept in float32."""
-
-EXPONENTS = 1024.0 * UNIT
-"""Relative rounding of exp(l - o), l and o float64, where it does not vanish."""
-
-LOST = 2.0**-149
-"""More than a float32 likelihood can lose to underflow, where each row's largest is 1."""
-
-LEAST_MIXED = 1e-290
-"""A mixture's likelihood below this is outside the domain: quotients would lose digits."""
-
-ROWS = 128
-"""Rows that stay in the nearest cache between their two uses."""
-
-FIRST = 20_000
-"""Rows, evenly spaced, that are solved first."""
-
-SECOND = 100_000
-"""Rows that are drawn by leverage and solved next, where there are many more."""
-
-POOL = 192
-"""Components of a model besides the support: the best third, and others evenly spaced."""
-
+BLOCK_ENTRIES = 1 << 23  # numbers of a block: the sums of one are added to those of the others in order
+NARROW = 2.0**-24  # relative rounding of a likelihood that is kept in float32
+EXPONENTS = 1024.0 * UNIT  # relative rounding of exp(l - o), l and o float64, where it does not vanish
+LOST = 2.0**-149  # more than a float32 likelihood can lose to underflow, where each row's largest is 1
+LEAST_MIXED = 1e-290  # a mixture's likelihood below this is outside the domain: quotients would lose digits
+ROWS = 128  # rows that stay in the nearest cache between their two uses
+FIRST = 20_000  # rows, evenly spaced, that are solved first
+SECOND = 100_000  # rows that are drawn by leverage and solved next, where there are many more
+POOL = 192  # components of a model besides the support: the best third, and others evenly spaced
+# Least eigenvalue of a model at first, as a share of the largest; one that misleads gets a higher floor.
 FLOOR = 1e-12
-"""Least eigenvalue of a model at first, as a share of the largest; one that misleads gets a higher floor."""
-
-RAISED = 100.0
-"""Factor on the floor after a step that fails; its root comes off after one that succeeds."""
-
+RAISED = 100.0  # factor on the floor after a step that fails; its root comes off after one that succeeds
 ARMIJO = 0.01
 SHRINK = 0.4
 STEPS = 200
 SEARCHES = 20
-
+# A step that leaves less than this share of any row's likelihood is too long: the mean hardly sees it.
 COLLAPSE = 0.02
-"""A step that leaves less than this share of any row's likelihood is too long: the mean hardly sees it."""
-
+# Rounding of a mean of n logarithms, as a share of 1 + its size and of 8 + sqrt(n): less says nothing.
 NOISE = 8.0 * UNIT
-"""Rounding of a mean of n logarithms, as a share of 1 + its size and of 8 + sqrt(n): less says nothing."""
-
-SPREAD = 0.01
-"""Weight that goes to all components before rows are met that the sample did not have."""
-
-MOST = 1e12
-"""Larger entries of a model's rows are cut: their squares must not overflow in float32."""
-
+SPREAD = 0.01  # weight that goes to all components before rows are met that the sample did not have
+MOST = 1e12  # larger entries of a model's rows are cut: their squares must not overflow in float32
 _HESSIAN_ROWS = 4096
 
 

@@ -15,35 +15,13 @@ from scipy.special import gammaln, xlogy
 
 from wolfhound.core.contracts import Matrix, Vector
 from wolfhound.core.validate import function, number, real_array, require, require_moderate, vector
-from wolfhound.mixtures._continuum import (
-    BINOMIAL,
-    NORMAL,
-    POISSON,
-    Continuum,
-    Waves,
-    from_theta,
-    log_shares,
-    tabulate_theta,
-    to_theta,
-)
+from wolfhound.mixtures import _continuum
 
-Parameters: TypeAlias = NDArray[np.float64]
-"""(m,) parameters, or (m, 2) pairs of them."""
+Parameters: TypeAlias = NDArray[np.float64]  # (m,) parameters, or (m, 2) pairs of them
 
+# Observations that only a null explains: its customary penalty, that of ash (a Dirichlet prior of 10).
 NULL_OBSERVATIONS = 9.0
-"""Observations that only a null explains: its customary penalty, that of ash (a Dirichlet prior of 10)."""
-
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-
-
-def _positive(value: float | ArrayLike, name: str) -> float | Vector:
-    if np.ndim(value) == 0:
-        out = number(value, name, low=0.0, strict=True)
-        require(math.isfinite(out), name, "finite", value)
-        return out
-    found = vector(value, name)
-    require(len(found) > 0 and bool(found.min() > 0.0), name, "> 0", found.min(initial=0.0))
-    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +32,18 @@ class LikelihoodFamily(ABC):
     varies: ClassVar[str] = ""  # the number that may differ between observations; empty: none
     limits: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # of its parameters
     kind: ClassVar[int | None] = None  # of `_continuum`: those that are proved over all parameters
+
+    def __post_init__(self) -> None:
+        if not (name := self.varies):
+            return
+        found: float | Vector
+        if np.ndim(getattr(self, name)) == 0:
+            found = number(getattr(self, name), name, low=0.0, strict=True)
+            require(math.isfinite(found), name, "finite", found)
+        else:
+            found = vector(getattr(self, name), name)
+            require(len(found) > 0 and bool(found.min() > 0.0), name, "> 0", found.min(initial=0.0))
+        object.__setattr__(self, name, found)
 
     @abstractmethod
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
@@ -77,9 +67,11 @@ class LikelihoodFamily(ABC):
         """Parameters among which those of the data are: evenly from the least to the largest observation."""
         return np.unique(np.linspace(x.min(), x.max(), size))
 
-    def lay(self, x: Vector, weights: Vector) -> Continuum | None:
+    def lay(self, x: Vector, weights: Vector) -> _continuum.Continuum | None:
         """Over all parameters; None: no bound is known between those of a grid."""
-        return None if self.kind is None else Continuum(self.kind, x, self._spread(len(x)), weights)
+        if self.kind is None:
+            return None
+        return _continuum.Continuum(self.kind, x, self._spread(len(x)), weights)
 
     def tops(self, x: Vector) -> Vector:
         """(n,) largest log-density of each observation over all parameters; known where `lay` is."""
@@ -106,14 +98,15 @@ class _Counts(LikelihoodFamily):
 
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
         """(n, m) log-probabilities."""
-        waves = Waves(self.kind or 0, x, self._spread(len(x)))
-        return log_shares(waves, tabulate_theta(waves.kind, theta)) + self.tops(x)[:, None]
+        waves = _continuum.Waves(self.kind or 0, x, self._spread(len(x)))
+        shares = _continuum.log_shares(waves, _continuum.tabulate_theta(waves.kind, theta))
+        return shares + self.tops(x)[:, None]
 
     def make_grid(self, x: Vector, size: int) -> Parameters:
         """Evenly in the root of a rate, or in the arcsine of that of a probability."""
         kind = self.kind or 0
-        places = from_theta(kind, x / self._spread(len(x)))
-        return np.unique(to_theta(kind, np.linspace(places.min(), places.max(), size)))
+        places = _continuum.from_theta(kind, x / self._spread(len(x)))
+        return np.unique(_continuum.to_theta(kind, np.linspace(places.min(), places.max(), size)))
 
 
 @final
@@ -135,10 +128,10 @@ class Normal(LikelihoodFamily):
     sigma: Any = 1.0
     name: ClassVar[str] = "normal"
     varies: ClassVar[str] = "sigma"
-    kind: ClassVar[int | None] = NORMAL
+    kind: ClassVar[int | None] = _continuum.NORMAL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", _positive(self.sigma, "sigma"))
+        LikelihoodFamily.__post_init__(self)
         require_moderate(np.asarray(1.0 / np.asarray(self.sigma)), "1 / sigma")
 
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
@@ -166,10 +159,7 @@ class Poisson(_Counts):
     name: ClassVar[str] = "poisson"
     varies: ClassVar[str] = "exposure"
     limits: ClassVar[tuple[float, float]] = (0.0, math.inf)
-    kind: ClassVar[int | None] = POISSON
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "exposure", _positive(self.exposure, "exposure"))
+    kind: ClassVar[int | None] = _continuum.POISSON
 
     def tops(self, x: Vector) -> Vector:
         """(n,) log-probabilities at theta = x / exposure."""
@@ -191,12 +181,11 @@ class Binomial(_Counts):
     name: ClassVar[str] = "binomial"
     varies: ClassVar[str] = "n"
     limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    kind: ClassVar[int | None] = BINOMIAL
+    kind: ClassVar[int | None] = _continuum.BINOMIAL
 
     def __post_init__(self) -> None:
-        trials = _positive(self.n, "n")
-        require(bool(np.all(np.asarray(trials) % 1.0 == 0.0)), "n", "whole numbers", self.n)
-        object.__setattr__(self, "n", trials)
+        LikelihoodFamily.__post_init__(self)
+        require(bool(np.all(np.asarray(self.n) % 1.0 == 0.0)), "n", "whole numbers", self.n)
 
     def check(self, x: ArrayLike) -> Vector:
         """Whole numbers from 0 to n."""
@@ -232,7 +221,7 @@ class StudentT(LikelihoodFamily):
     def __post_init__(self) -> None:
         object.__setattr__(self, "df", number(self.df, "df", low=0.0, strict=True))
         require(math.isfinite(self.df), "df", "finite: use Normal", self.df)
-        object.__setattr__(self, "scale", _positive(self.scale, "scale"))
+        LikelihoodFamily.__post_init__(self)
 
     def log_density(self, x: Vector, theta: Parameters) -> Matrix:
         """(n, m) log-densities."""
@@ -365,8 +354,6 @@ def _stirling(x: Vector) -> Vector:
 
 def as_family(value: Any) -> LikelihoodFamily:
     """A family as it is; a function becomes one."""
-    return (
-        value
-        if isinstance(value, LikelihoodFamily)
-        else OwnDensity(None if isinstance(value, type) else value)
-    )
+    if isinstance(value, LikelihoodFamily):
+        return value
+    return OwnDensity(None if isinstance(value, type) else value)

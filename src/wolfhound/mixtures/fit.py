@@ -34,35 +34,19 @@ from wolfhound.mixtures.families import (
     Parameters,
     as_family,
 )
+from wolfhound.show import plot
 from wolfhound.show.markup import Bar, Field, Grid, Picture, RunResult, Summary, list_columns, pick
-from wolfhound.show.plot import (
-    COLOURS,
-    GREY,
-    SOFT,
-    draw_stems,
-    finish_axes,
-    limit_axes,
-    robust_limits,
-    say_outside,
-)
 from wolfhound.solve.result import LISTED, make_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BLOCK_ENTRIES = 1 << 21
-
-_HALVINGS = 64
-"""Of the range of an observation's quantile."""
-
-_NAMED = 8
-"""Points of the support that a summary names."""
-
+_HALVINGS = 64  # of the range of an observation's quantile
+_NAMED = 8  # points of the support that a summary names
+# Bars of the data, observations and points of a curve that pictures show.
 _BARS, _DRAWN, _CURVE = 60, 2000, 400
-"""Bars of the data, observations and points of a curve that pictures show."""
-
-_TAIL = 0.002
-"""Of the mass at each end that a picture may leave out."""
+_TAIL = 0.002  # of the mass at each end that a picture may leave out
 
 
 class _Posterior(NamedTuple):
@@ -97,21 +81,11 @@ class _Posterior(NamedTuple):
 
 
 class Bootstrap(NamedTuple):
-    """Fits to resampled observations, on one grid.
+    """Fits to resampled observations, on one grid."""
 
-    Attributes
-    ----------
-    grid : (m,)
-        Parameters.
-    masses : (repeats, m)
-        The mass that each fit gives them.
-    gaps : (repeats,)
-        Proved gaps on the grid.
-    """
-
-    grid: Parameters
-    masses: Matrix
-    gaps: Vector
+    grid: Parameters  # (m,)
+    masses: Matrix  # (repeats, m) that each fit gives them
+    gaps: Vector  # (repeats,) proved on the grid
 
     def __repr__(self) -> str:
         """How many fits, on what grid, and how good."""
@@ -299,7 +273,6 @@ class MixtureFit(HasCodec, RunResult):
         share = self.weights / self.weights.sum()
         size = max(1, round(float(self.weights.sum())))
         masses, gaps = np.empty((repeats, len(self.grid))), np.empty(repeats)
-        # Two parameters have no null.
         null = [] if math.isnan(self.null) else [self.grid == self.null]  # two parameters have none
         only_null = np.reshape(null, (-1, len(self.grid)))
         with show_progress(progress, read_count("resamples", repeats)) as hear:
@@ -391,9 +364,8 @@ class MixtureFit(HasCodec, RunResult):
             Field("cost", cost, pick(self, "rounds", "seconds"), time),
         )
         most = float(self.mass.max())
-        rows = [
-            (_show_theta(self.support[i]), Bar(self.mass[i], most, ".4g")) for i in self._find_heavy(LISTED)
-        ]
+        listed = self._find_heavy(LISTED)
+        rows = [(_show_theta(self.support[i]), Bar(self.mass[i], most, ".4g")) for i in listed]
         return Summary.of_run(
             "MixtureFit",
             self.status,
@@ -455,7 +427,7 @@ def _picture_mixture(fit: MixtureFit) -> list[Picture]:
 
 def _draw_prior(axes: Axes, fit: MixtureFit) -> None:
     """Draw the support where nearly all mass is: one observation far away has a point of its own."""
-    draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
+    plot.draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
     below = np.cumsum(fit.mass) / fit.mass.sum()
     held = fit.support[(below > _TAIL) & (below - fit.mass < 1.0 - _TAIL)]
     room = 0.2 * float(np.ptp(held)) or 1.0
@@ -463,7 +435,7 @@ def _draw_prior(axes: Axes, fit: MixtureFit) -> None:
     inside = (fit.support >= low) & (fit.support <= high)
     if not inside.all():
         axes.set_xlim(low, high)
-    say_outside(axes, inside, "points")
+    plot.say_outside(axes, inside, "points")
 
 
 def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
@@ -475,55 +447,53 @@ def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
             _draw_rates(axes, fit, share, sizes, some)
             return
         values, which = np.unique(fit.x, return_inverse=True)
-        axes.bar(values, np.bincount(which.ravel(), share), width=0.8, color=SOFT, label="data")
+        axes.bar(values, np.bincount(which.ravel(), share), width=0.8, color=plot.SOFT, label="data")
         first = int(values.max()) + 1
         line, style = np.arange(float(first)) if first <= _CURVE else values, "o-"
     else:
-        low, high = robust_limits(fit.x)
+        low, high = plot.robust_limits(fit.x)
         inside = (fit.x >= low) & (fit.x <= high)
         # Bars are of the share that is shown, so that they stay comparable with the curve.
         height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
-        axes.stairs(height / np.diff(edges), edges, fill=True, color=SOFT, label="data")
+        axes.stairs(height / np.diff(edges), edges, fill=True, color=plot.SOFT, label="data")
         line, style = np.linspace(low, high, _CURVE), "-"
     look: Any = {"markersize": 3.5} if style == "o-" else {"linewidth": 1.8}
-    axes.plot(line, _average(fit, line, some), style, color=COLOURS[1], label="fitted", **look)
-    finish_axes(axes, "x", "share of observations" if counts else "density", legend=True)
-    say_outside(axes, inside, "observations")
+    axes.plot(line, _average(fit, line, some), style, color=plot.COLOURS[1], label="fitted", **look)
+    plot.finish_axes(axes, "x", "share of observations" if counts else "density", legend=True)
+    plot.say_outside(axes, inside, "observations")
 
 
 def _draw_rates(axes: Axes, fit: MixtureFit, share: Vector, sizes: Vector, some: Ints) -> None:
     """Draw counts of unequal n or exposure as rates: as counts they could not be compared."""
     rates = fit.x / sizes
-    low, high = robust_limits(rates)
+    low, high = plot.robust_limits(rates)
     inside = (rates >= low) & (rates <= high)
     edges = np.linspace(max(low, 0.0), high, min(_BARS, max(8, math.isqrt(4 * len(rates)))) + 1)
     fitted = np.zeros(len(edges) - 1)
-    picked, weights = _pick_few(fit, some)
-    most: Any = getattr(fit.family, "n", math.inf)  # no more successes than trials
-    for i, weight, top in zip(picked, weights, np.broadcast_to(most, fit.x.shape)[picked], strict=True):
+    for i, weight, top in _pick_few(fit, some):
         first, last = math.ceil(edges[0] * sizes[i]), min(top, math.floor(high * sizes[i]))
         step = 1 + int(last - first) // _DRAWN
         line = np.arange(float(first), last + 1.0, step)
         mass = np.exp(fit.family.take(np.full(len(line), i)).log_density(line, fit.support)) @ fit.mass
         fitted += np.histogram(line / sizes[i], edges, weights=step * weight * mass)[0]
-    axes.stairs(np.histogram(rates, edges, weights=share)[0], edges, fill=True, color=SOFT, label="data")
-    axes.stairs(fitted, edges, color=COLOURS[1], linewidth=1.8, label="fitted")
-    finish_axes(axes, f"rate, x / {fit.family.varies}", "share of observations", legend=True)
-    say_outside(axes, inside, "observations")
+    axes.stairs(np.histogram(rates, edges, weights=share)[0], edges, fill=True, color=plot.SOFT, label="data")
+    axes.stairs(fitted, edges, color=plot.COLOURS[1], linewidth=1.8, label="fitted")
+    plot.finish_axes(axes, f"rate, x / {fit.family.varies}", "share of observations", legend=True)
+    plot.say_outside(axes, inside, "observations")
 
 
-def _pick_few(fit: MixtureFit, some: Ints) -> tuple[Ints, Vector]:
-    """Observations that a fitted curve is averaged over, and their shares."""
+def _pick_few(fit: MixtureFit, some: Ints) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield observations that a fitted curve is averaged over, their shares, and how large they can be."""
     picked = some[np.linspace(0, len(some) - 1, min(len(some), 100)).astype(np.int64)]
-    return picked, fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
+    shares = fit.weights[picked] / max(fit.weights[picked].sum(), 1e-300)
+    most: Any = getattr(fit.family, "n", math.inf)  # no more successes than trials
+    yield from zip(picked, shares, np.broadcast_to(most, fit.x.shape)[picked], strict=True)
 
 
 def _average(fit: MixtureFit, line: Vector, some: Ints) -> Vector:
     """Marginal density, averaged over the observations' own families."""
-    picked, share = _pick_few(fit, some)
     out = np.zeros(len(line))
-    most: Any = getattr(fit.family, "n", math.inf)  # no more successes than trials
-    for i, weight, top in zip(picked, share, np.broadcast_to(most, fit.x.shape)[picked], strict=True):
+    for i, weight, top in _pick_few(fit, some):
         inside = line <= top
         family = fit.family.take(np.full(int(inside.sum()), i))
         out[inside] += weight * (np.exp(family.log_density(line[inside], fit.support)) @ fit.mass)
@@ -532,11 +502,11 @@ def _average(fit: MixtureFit, line: Vector, some: Ints) -> Vector:
 
 def _draw_shrinkage(axes: Axes, x: Vector, means: Vector) -> None:
     ends = [float(min(x.min(), means.min())), float(max(x.max(), means.max()))]
-    axes.plot(ends, ends, color=GREY, linestyle="--", linewidth=1.0, label="no shrinkage")
+    axes.plot(ends, ends, color=plot.GREY, linestyle="--", linewidth=1.0, label="no shrinkage")
     size = 24.0 if len(x) <= _BARS else 8.0
-    axes.scatter(x, means, s=size, color=COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
-    finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
-    limit_axes(axes, np.column_stack([x, means]), "observations")
+    axes.scatter(x, means, s=size, color=plot.COLOURS[0], linewidths=0.0, alpha=0.6, label="posterior mean")
+    plot.finish_axes(axes, "estimate of each alone", "posterior mean", legend=True)
+    plot.limit_axes(axes, np.column_stack([x, means]), "observations")
 
 
 # ---------------------------------------------------------------- saved

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,11 +26,8 @@ from wolfhound.mixtures.weights import FLOAT32_GAP, check_weights
 
 _BLOCK_ENTRIES = 1 << 21
 _GRID = 300
-_CHECKED = 150
-"""Points of the grid on which `gap_on_grid` is told where none was given, besides the support."""
-
-_ROUNDS = 60
-"""Most rounds in which places where the certificate is largest join the grid."""
+_CHECKED = 150  # points of the grid on which `gap_on_grid` is told where none was given, besides the support
+_ROUNDS = 60  # most rounds in which places where the certificate is largest join the grid
 
 
 @hint_keywords
@@ -111,7 +107,12 @@ def npmle(
     seed = count(seed, "seed")
     data = distinct.family.lay(distinct.x, distinct.shares)
     job = _Job(atol, end, seed)
-    with show_progress(progress, partial(_read_fit, n=len(distinct.x))):
+    n = len(distinct.x)
+
+    def read(job: Job) -> Reading:
+        return Reading(0.0, f"{job.swept / n:,.0f} reads of {n:,} observations, {job.seconds:.0f} s")
+
+    with show_progress(progress, read):
         if data is not None and grid is None and held is None:
             done = _fit_freely(data, distinct, job)
         elif data is not None and grid is None:
@@ -131,11 +132,6 @@ def npmle(
         seconds=time_solving(begin),
         status=judge_end(gap, atol, slack, late=time.perf_counter() > end),
     )
-
-
-def _read_fit(job: Job, *, n: int) -> Reading:
-    """Say how far a fit is; see `show_progress`."""
-    return Reading(0.0, f"{job.swept / n:,.0f} reads of {n:,} observations, {job.seconds:.0f} s")
 
 
 def _leave_out(
@@ -289,10 +285,8 @@ def _fit_on_grid(
         here = slice(first, min(first + step, n))
         logs = distinct.family.take(here).log_density(distinct.x[here], grid)
         top = logs.max(axis=1)
-        bad, rule = (
-            np.flatnonzero(~np.isfinite(top))[:1],
-            "below inf, no nan, and above -inf for a parameter of the grid",
-        )
+        bad = np.flatnonzero(~np.isfinite(top))[:1]
+        rule = "below inf, no nan, and above -inf for a parameter of the grid"
         require(len(bad) == 0, "the log-density", rule, f"{top[bad]} for observation {first + bad}")
         matrix[here], tops = scale_logs(logs, matrix.dtype)
         offset += float(distinct.shares[here] @ tops)

@@ -25,11 +25,9 @@ from wolfhound.show import plot
 from wolfhound.show.markup import Field, Picture, RunResult, Summary, list_weights, pick
 from wolfhound.solve.result import LISTED
 
+# Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64.
 FLOAT32_GAP = 1e-6
-"""Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64."""
-
-MODERATE = 256
-"""Rows whose largest likelihood is within 2^-256 .. 2^256 are read as they are."""
+MODERATE = 256  # rows whose largest likelihood is within 2^-256 .. 2^256 are read as they are
 
 
 @final

@@ -18,9 +18,7 @@ from wolfhound.objectives.plain import PlainObjective, outside
 
 ValueAndGrad: TypeAlias = Callable[[Vector], tuple[float, ArrayLike]]
 
-_SINGLE = 8.0 * 2.0**-24
-"""Relative rounding of a function that answers in float32."""
-
+_SINGLE = 8.0 * 2.0**-24  # relative rounding of a function that answers in float32
 _STEP = (3.0 * UNIT) ** (1.0 / 3.0)
 
 

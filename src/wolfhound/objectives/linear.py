@@ -1,7 +1,7 @@
 """f(x) = c sum_i loss_i(<a_i, x>): least squares, logistic and robust regression.
 
 `LinearObjective` knows how to evaluate losses of A x with proved rounding errors; what adds a loss
-must know nothing of that. `factor` proves the minimum of a least squares problem.
+must know nothing of that. Before `LeastSquares` is how its minimum is proved.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -22,8 +22,7 @@ from wolfhound.objectives.plain import PlainObjective
 
 _EXACT_SIDE = 1024
 _STALE = 4.0
-_CACHED = 1 << 14
-"""Losses that are made at a time: their arrays stay in a cache, and with malloc."""
+_CACHED = 1 << 14  # losses that are made at a time: their arrays stay in a cache, and with malloc
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -42,12 +41,13 @@ class LinearObjective(PlainObjective, abc.ABC):
 
     convex = True  # so are the losses
     design: Matrix  # (m, d) A
+    _lift: Matrix  # (p, d) A, or what has the same products
     _size: float
     _spectral: float
 
     def _keep(self, design: ArrayLike) -> None:
         found = matrix(design, "design")
-        self._set(design=found, _size=length(found), _spectral=math.nan)
+        self._set(design=found, _lift=found, _size=length(found), _spectral=math.nan)
         require_moderate(self._size, "design")
 
     def __repr__(self) -> str:
@@ -79,9 +79,9 @@ class LinearObjective(PlainObjective, abc.ABC):
     def _slopes(self, z: Vector) -> Vector:
         """Their derivatives."""
 
-    @abc.abstractmethod
     def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
-        """At least 2 (f(x) - min f), or inf."""
+        """At least 2 (f(x) - min f) of a quadratic f, else inf."""
+        return math.inf
 
     def _blunt(self, x: Vector) -> LinearObjective:
         """Return what lies below f, close to it, and has slopes that rounding at x leaves sharp: mostly f."""
@@ -119,6 +119,14 @@ class LinearObjective(PlainObjective, abc.ABC):
     def line(self, start: Point, direction: Vector) -> _ImageLine:
         """f along a line; one product with A, then O(m) per value and slope."""
         return _ImageLine(self, start, direction)
+
+    def lift(self, rows: Matrix) -> Matrix:
+        """A x for each row, or R x where A = Q R."""
+        return np.asarray(np.asarray(rows, np.float64) @ self._lift.T)
+
+    def pull(self, slope: Vector) -> Vector:
+        """Transpose of the lift, times a slope."""
+        return np.asarray(slope @ self._lift)
 
     # ------------------------------------------------ inside
 
@@ -259,35 +267,21 @@ class Proof:
         return (length(g @ self.inverse) + SAFE * missed) / math.sqrt(1.0 - self.loss) * (1.0 + gamma(4))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Factor:
-    """1/2 |A x - b|^2 = 1/2 |R x - c|^2 + a constant that is at least `floor`."""
+def _factor(a: Matrix, b: Vector) -> tuple[Matrix, Vector, Proof | None, float]:
+    """R (p, d), c (p,) with 1/2 |A x - b|^2 = 1/2 |R x - c|^2 + a constant, the proof, and a bound below it.
 
-    lift: Matrix  # (p, d) R, p = min(m, d)
-    centre: Vector  # (p,) c
-    floor: float = 0.0  # proved lower bound of the minimum
-    proof: Proof | None = None  # None if nothing could be proved (m <= d, or A is ill-conditioned)
-
-    def excess(self, grad: Vector, grad_error: float) -> float:
-        """Upper bound on g'(A'A)^-1 g for |g - grad| <= grad_error, or inf."""
-        if self.proof is None:
-            return math.inf
-        size = self.proof.project(grad, grad_error)
-        return size * size * (1.0 + gamma(4))
-
-
-def factor(a: Matrix, b: Vector) -> Factor:
-    """Factor A and prove what can be proved about the minimum."""
+    Nothing is proved where m <= d, or A is ill-conditioned.
+    """
     m, d = a.shape
     if m <= d:
-        return Factor(a, b)
+        return a, b, None, 0.0
     # Overflow ends in a proof that fails, which is an answer.
     with np.errstate(all="ignore"):
         r = np.asarray(np.linalg.qr(np.column_stack([a, b]), mode="r"))
         lift, centre = np.ascontiguousarray(r[:d, :d]), np.ascontiguousarray(r[:d, d])
         proof = _prove(a, lift)
-        floor = 0.0 if proof is None else _floor(proof, a, b, proof.inverse @ centre)
-    return Factor(lift, centre, floor, proof)
+        least = 0.0 if proof is None else _floor(proof, a, b, proof.inverse @ centre)
+    return lift, centre, proof, least
 
 
 def _prove(a: Matrix, r: Matrix) -> Proof | None:
@@ -354,34 +348,29 @@ class LeastSquares(LinearObjective):
     _bend = 1.0
     _steepest = math.inf
     response: Vector
-    _factor: Factor
+    _centre: Vector  # c: f is 1/2 |R x - c|^2 and a constant
+    _proof: Proof | None
+    _least: float
 
     def __init__(self, design: ArrayLike, response: ArrayLike) -> None:
         self._keep(design)
         found = vector(response, "response", size=len(self.design))
         require_moderate(length(found) * max(1.0, self._size), "response")
-        self._set(response=found, _factor=factor(self.design, found))
+        lift, centre, proof, least = _factor(self.design, found)
+        self._set(response=found, _lift=lift, _centre=centre, _proof=proof, _least=least)
 
     @property
     def floor(self) -> float:
         """The minimum over R^d less its rounding; 0 if A is ill-conditioned."""
-        return self._factor.floor
-
-    def lift(self, rows: Matrix) -> Matrix:
-        """R x for each row; R is A itself if m <= d."""
-        return np.asarray(np.asarray(rows, np.float64) @ self._factor.lift.T)
+        return self._least
 
     def slope(self, point: Point) -> Vector:
         """R x - Q'b."""
-        return np.asarray(self._factor.lift @ point.x - self._factor.centre)
-
-    def pull(self, slope: Vector) -> Vector:
-        """R'u for a slope u."""
-        return np.asarray(slope @ self._factor.lift)
+        return np.asarray(self._lift @ point.x - self._centre)
 
     def curvature(self, point: Point) -> Vector:
         """Ones."""
-        return np.ones(len(self._factor.centre))
+        return np.ones(len(self._centre))
 
     def residual(self, point: Point) -> tuple[Vector, Vector]:
         """b and b - A x."""
@@ -403,8 +392,10 @@ class LeastSquares(LinearObjective):
         # Twice the error: what is outside the range of A may be that much less at z than at A x.
         square = (length(z - self.response) + 2.0 * error) ** 2 * (1.0 + gamma(8))
         plain = max(square - 2.0 * self.floor, 0.0) + gamma(4) * square
-        proved = self._factor.excess(grad, grad_error)
-        return (min(plain, proved) if math.isfinite(proved) else plain) + TINY
+        if self._proof is not None:
+            projected = self._proof.project(grad, grad_error)
+            plain = min(plain, projected * projected * (1.0 + gamma(4)))
+        return plain + TINY
 
 
 # ---------------------------------------------------------------- mean losses
@@ -413,8 +404,7 @@ _LEAST_CURVATURE = 1e-6
 _TAIL_CURVATURE = 0.1
 _SHARP = 2.0**-25
 """Width of a loss, beside its residuals, whose slopes have as many right digits as its value."""
-_WIDEST = 2.0**512
-"""Most by which a width is multiplied: its share must not underflow."""
+_WIDEST = 2.0**512  # most by which a width is multiplied: its share must not underflow
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)
@@ -423,25 +413,14 @@ class _MeanLoss(LinearObjective):
 
     floor = 0.0
 
-    def lift(self, rows: Matrix) -> Matrix:
-        """A x for each row."""
-        return np.asarray(np.asarray(rows, np.float64) @ self.design.T)
-
     def slope(self, point: Point) -> Vector:
         """Derivative with respect to A x."""
         blunt = self._blunt(point.x)
         return blunt._scale * blunt._slopes(self._image_of(point)[:-1])
 
-    def pull(self, slope: Vector) -> Vector:
-        """A'u for a slope u."""
-        return np.asarray(slope @ self.design)
-
     @property
     def _scale(self) -> float:
         return 1.0 / len(self.design)
-
-    def _excess(self, z: Vector, error: float, grad: Vector, grad_error: float) -> float:
-        return math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, init=False)

@@ -10,8 +10,7 @@ import numpy as np
 from wolfhound.compiled.jit import lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Matrix, Vector
 
-TILE = 4
-"""Matrices come padded with zeros to a multiple of this."""
+TILE = 4  # matrices come padded with zeros to a multiple of this
 
 _LANES = 32
 _ROOT = math.sqrt(2.0)

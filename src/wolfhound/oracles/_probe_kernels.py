@@ -14,11 +14,8 @@ from wolfhound.oracles.int8._instructions import lowest_bit, prefetch, rows_of_o
 from wolfhound.oracles.int8._kernels import BareScale, CodeScale, code_queries
 from wolfhound.oracles.int8.layout import ROWS, RULE, BareRows, CodedQueries, PackedRows, address, move
 
-BINS = 256
-"""Promises are compared to this part of their range."""
-
-_LINES = 16
-"""Cache lines of a bucket that are asked for before it is scanned."""
+BINS = 256  # promises are compared to this part of their range
+_LINES = 16  # cache lines of a bucket that are asked for before it is scanned
 
 
 class Promises(NamedTuple):

@@ -346,10 +346,8 @@ def merge_lists(lists: Lists, others: Lists) -> None:
     """Offer the entries of other lists, all of them of later atoms, to these."""
     for i in range(lists.keys.shape[0]):
         for j in range(others.fill[i]):
-            lists.keys[i, lists.fill[i] + j], lists.ids[i, lists.fill[i] + j] = (
-                others.keys[i, j],
-                others.ids[i, j],
-            )
+            at = lists.fill[i] + j
+            lists.keys[i, at], lists.ids[i, at] = others.keys[i, j], others.ids[i, j]
         lists.fill[i] += others.fill[i]
         cut(lists, i)
 
@@ -377,8 +375,7 @@ class Top(NamedTuple):
     rows: Matrix  # (k, d)
 
 
-BareTop: TypeAlias = tuple[Vector, Ids, Ints, Vector, Ints, Matrix]
-"""The fields of a `Top`."""
+BareTop: TypeAlias = tuple[Vector, Ids, Ints, Vector, Ints, Matrix]  # the fields of a `Top`
 
 
 @lean_kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +24,7 @@ from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.data.files import lock
 from wolfhound.oracles._scan_kernels import measure_all, score_pairs
 
-_GATHER = 64 << 20
-"""Bytes of rows that are gathered at once to be re-scored."""
+_GATHER = 64 << 20  # bytes of rows that are gathered at once to be re-scored
 
 
 def rescore(rows: Matrix, query: Vector) -> Vector:
@@ -194,13 +193,14 @@ def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: 
 
 def patch(hits: Hits, which: Ints, other: Hits) -> Hits:
     """Replace the answers of some queries; the cost of both is counted."""
-    new = {name: getattr(hits, name).copy() for name in (*_EACH, "slots")}
+    rows, (slots, new_slots) = _stack([hits, other])
+    new = {name: getattr(hits, name).copy() for name in _EACH}
     for name in ("ids", "scores", "bounds"):
         new[name][which] = getattr(other, name)
-    new["slots"][which] = np.where(other.ids >= 0, other.slots + len(hits.rows), 0)
     new["scored"][which] += other.scored
-    rows, radius = np.concatenate([hits.rows, other.rows]), min(hits.radius, other.radius)
-    return Hits(**new, rows=rows, passes=hits.passes + other.passes, radius=radius)
+    slots[which] = new_slots
+    passes, radius = hits.passes + other.passes, min(hits.radius, other.radius)
+    return Hits(**new, rows=rows, slots=slots, passes=passes, radius=radius)
 
 
 _EACH = ("ids", "scores", "bounds", "scored")
@@ -211,12 +211,43 @@ def join(parts: Sequence[Hits]) -> Hits:
     """Put the answers to consecutive groups of queries together."""
     if len(parts) == 1:
         return parts[0]
-    starts = np.cumsum([0, *(len(part.rows) for part in parts)])
-    slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
+    rows, slots = _stack(parts)
     return Hits(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _EACH},
-        rows=np.concatenate([part.rows for part in parts]),
+        rows=rows,
         slots=np.concatenate(slots),
+        passes=sum(part.passes for part in parts),
+        radius=min(part.radius for part in parts),
+    )
+
+
+def _stack(parts: Sequence[Hits]) -> tuple[Matrix, list[Ints]]:
+    """Rows of several answers, and the slots of each among them."""
+    starts = np.cumsum([0, *(len(part.rows) for part in parts)])
+    slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
+    return np.concatenate([part.rows for part in parts]), slots
+
+
+def best_of(parts: Sequence[Hits], bounds: Vector, k: int) -> Hits:
+    """Return the k best atoms of several answers to the same questions, each atom once."""
+    rows, all_slots = _stack(parts)
+    ids = np.concatenate([part.ids for part in parts], axis=1)
+    scores = np.concatenate([part.scores for part in parts], axis=1)
+    slots = np.concatenate(all_slots, axis=1)
+    if k > 1:  # an oracle with sums of its own may have scored an atom in another way
+        order = np.lexsort((-scores, ids), axis=1)
+        ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
+        again = (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)
+        ids[:, 1:][again], scores[:, 1:][again] = -1, -np.inf
+    order = np.lexsort((ids, -scores), axis=1)[:, :k]
+    ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
+    return Hits(
+        ids=pad(ids, k, -1),
+        scores=pad(scores, k, -np.inf),
+        bounds=bounds,
+        rows=rows,
+        slots=pad(np.where(ids >= 0, slots, 0), k, 0),
+        scored=np.sum([part.scored for part in parts], axis=0),
         passes=sum(part.passes for part in parts),
         radius=min(part.radius for part in parts),
     )
@@ -231,26 +262,18 @@ def merge(parts: Sequence[Hits], sizes: Sequence[int], question: Question) -> Hi
     `parts` answer the same question, ids counted within each; `sizes` are the atoms of each.
     """
     starts = np.cumsum([0, *sizes])
-    held = [np.where(part.ids >= 0, part.ids + s, -1) for part, s in zip(parts, starts, strict=False)]
-    every = np.concatenate([part.scores for part in parts], 1)
-    scores, ids = rank(every, np.concatenate(held, 1), question.k)
+    named = [
+        replace(part, ids=np.where(part.ids >= 0, part.ids + s, -1))
+        for part, s in zip(parts, starts, strict=False)
+    ]
     bounds, radius = np.max([part.bounds for part in parts], 0), max(part.radius for part in parts)
+    hits = best_of(named, bounds, question.k)
     if math.isfinite(radius):
-        bounds = prove(question, scores, bounds, radius)
+        bounds = prove(question, np.asarray(hits.scores, np.float64), bounds, radius)
     passes = sum(part.passes * size for part, size in zip(parts, sizes, strict=True)) / sum(sizes)
-    cost = Cost(np.sum([part.scored for part in parts], 0), passes, radius)
-    dtype = np.result_type(*(part.rows for part in parts))
-
-    def take(wanted: Ids) -> Matrix:
-        out = np.empty((len(wanted), question.queries.shape[1]), dtype)
-        for part, mine in zip(parts, held, strict=True):
-            order = np.argsort(mine, axis=None)
-            here = np.isin(wanted, mine)
-            places = order[np.searchsorted(mine.ravel(), wanted[here], sorter=order)]
-            out[here] = part.rows[part.slots.ravel()[places]]
-        return out
-
-    return build_hits(take, scores, ids, bounds, cost)
+    found = hits.ids >= 0
+    used, hits.slots[found] = np.unique(hits.slots[found], return_inverse=True)
+    return replace(hits, bounds=bounds, rows=hits.rows[used], passes=passes, radius=radius)
 
 
 # ---------------------------------------------------------------- one query at once
@@ -278,11 +301,8 @@ def make_hits(top: tuple[Any, ...], found: int, passes: float, radius: float) ->
     )
 
 
-OFTEN = 32
-"""So many single queries are answered in several calls: few are not worth seconds of compiling."""
-
-_LARGEST = 2.0**1000
-"""Largest |query| max|atom|: no sum of products can then overflow."""
+OFTEN = 32  # so many single queries are answered in several calls: few are not worth seconds of compiling
+_LARGEST = 2.0**1000  # largest |query| max|atom|: no sum of products can then overflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +328,8 @@ class Question:
 def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any, *, often: bool = False) -> Question:
     """Check the arguments of `Oracle.query`."""
     n, d = atoms.shape
-    if exclude is None and type(k) is int and k >= 1 and _is_one(queries, d):
+    one = type(queries) is np.ndarray and queries.dtype == _DOUBLE and queries.shape == (1, d)
+    if one and queries.flags.carray and exclude is None and type(k) is int and k >= 1:
         sizes = lengths(queries)
         if sizes[0] < math.inf:  # else an entry, or its square, is not finite
             return Question(queries, min(k, n), _NONE, sizes, often)
@@ -333,12 +354,6 @@ def check_question(atoms: Atoms, queries: Any, k: int, exclude: Any, *, often: b
 
 _NONE: Ids = np.empty((1, 0), np.int64)
 _DOUBLE = np.dtype(np.float64)
-
-
-def _is_one(queries: Any, d: int) -> bool:
-    """Whether this is one query of the right type and shape: only its entries are left to check."""
-    plain = type(queries) is np.ndarray and queries.dtype == _DOUBLE and queries.shape == (1, d)
-    return plain and bool(queries.flags.carray)
 
 
 def check_thresholds(thresholds: Any, m: int) -> Vector | None:
@@ -419,21 +434,17 @@ def lengths(rows: Vector) -> Vector:
 
 
 def slacks(sizes: Vector, d: int, radius: float) -> Vector:
-    """Proved bound on |computed - true score| of any atom, by the float64 loop.
+    """Proved bound on |computed - true score| of any atom, by the float64 loop, for every query.
 
     ``gamma_d |q| |s|`` in any order of summation, plus underflow; d + 2 pays for
     the rounding of the norms and of this product.
     """
-    _require_moderate(float(sizes.max()), radius)
+    slack_of_one(float(sizes.max()), d, radius)  # refuses queries that are too long
     return np.asarray(gamma(d + 2) * sizes * radius + d * TINY)
 
 
 def slack_of_one(size: float, d: int, radius: float) -> float:
     """As `slacks`, for one query."""
-    _require_moderate(size, radius)
-    return gamma(d + 2) * size * radius + d * TINY
-
-
-def _require_moderate(size: float, radius: float) -> None:
     if not size < _LARGEST / radius:
         require(False, "queries", "so small that |query| max|atom| < 1e301", f"{size:.3g} * {radius:.3g}")
+    return gamma(d + 2) * size * radius + d * TINY

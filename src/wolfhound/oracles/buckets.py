@@ -23,35 +23,18 @@ from wolfhound.core.validate import count, require
 from wolfhound.data.atoms import block_rows, finite_rows
 from wolfhound.data.store import Stored
 from wolfhound.oracles import _probe_kernels as kernels
+from wolfhound.oracles import asking
 from wolfhound.oracles._probe_kernels import Promises
-from wolfhound.oracles.asking import (
-    CheckedOracle,
-    Question,
-    empty_top,
-    in_memory,
-    make_hits,
-    offer,
-    patch,
-    refuse_overflow,
-    rescore_pairs,
-)
+from wolfhound.oracles.asking import CheckedOracle, Question
 from wolfhound.oracles.int8.codes import Codes, check_codes, check_norms, encode_atoms, encode_queries
 from wolfhound.oracles.int8.layout import BareRows, PackedRows
 from wolfhound.oracles.int8.scan import answer_by_codes
 from wolfhound.oracles.scan import Scan, empty_lists
 
-ENOUGH = 4
-"""Candidates that are re-scored per query, at least."""
-
-CAP = 0.25
-"""Share of the atoms after which probing ends, where scores are asked for."""
-
-_TOGETHER = 32
-"""Queries that one thread answers at a time."""
-
-_PART = 4096
-"""Rows whose lengths one thread takes at a time."""
-
+ENOUGH = 4  # candidates that are re-scored per query, at least
+CAP = 0.25  # share of the atoms after which probing ends, where scores are asked for
+_TOGETHER = 32  # queries that one thread answers at a time
+_PART = 4096  # rows whose lengths one thread takes at a time
 _LARGEST_BUDGET = 1 << 40
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -203,10 +186,6 @@ class ProbingIndex(CheckedOracle):
         """Return the budget for edited atoms: one that was the default stays the default."""
         return default_budget(atoms) if self._budget == default_budget(self._atoms) else self._budget
 
-    def choose_tables(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
-        """Tables, with the order in which their buckets are tried."""
-        return self._searched
-
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         return self._double(self._budget, thresholds)
@@ -221,13 +200,13 @@ class ProbingIndex(CheckedOracle):
         codes, scan = self._searched[0].buckets.codes, self._scan
         if scan is not None and thresholds is None:
             return answer_by_codes(self._atoms, codes, scan, question)
-        hits = probe(self._atoms, self.choose_tables(thresholds), question, self.rounds(question, thresholds))
+        hits = probe(self._atoms, self._searched, question, self.rounds(question, thresholds))
         if scan is None or thresholds is None:
             return hits
         missed = np.flatnonzero(hits.scores[:, 0] < thresholds)
         if not len(missed):
             return hits
-        return patch(hits, missed, answer_by_codes(self._atoms, codes, scan, question.only(missed)))
+        return asking.patch(hits, missed, answer_by_codes(self._atoms, codes, scan, question.only(missed)))
 
 
 def probe(
@@ -237,7 +216,7 @@ def probe(
 
     A query is finished after the first round in which its best atom scores enough, or after the last.
     """
-    rows = in_memory(atoms) if question.often and len(tables) == len(question.queries) == 1 else None
+    rows = asking.in_memory(atoms) if question.often and len(tables) == len(question.queries) == 1 else None
     if rows is not None:
         return _probe_at_once(rows, tables[0], question, rounds)
     probes = [_Probe(table, question) for table in tables]
@@ -245,15 +224,15 @@ def probe(
     for budget, thresholds in rounds:
         if not len(left):
             break
-        for at, probe in enumerate(probes):
-            probe.round(left, budget if isinstance(budget, int) else budget[at])
+        for probe, budgets in zip(probes, np.full((len(probes), len(every)), budget), strict=True):
+            probe.round(left, budgets)
         if thresholds is not None:
             ids = _together([probe.ids(left) for probe in probes])
-            best = rescore_pairs(atoms, question.queries[left], ids).max(axis=1, initial=-np.inf)
+            best = asking.rescore_pairs(atoms, question.queries[left], ids).max(axis=1, initial=-np.inf)
             left = left[best < thresholds[left]]
     ids = _together([probe.ids(every) for probe in probes])
     scored = functools.reduce(np.add, [probe.progress.scored for probe in probes])
-    return offer(atoms, question, ids, scored=scored)
+    return asking.offer(atoms, question, ids, scored=scored)
 
 
 def _probe_at_once(
@@ -263,10 +242,9 @@ def _probe_at_once(
     buckets, bucketing = table
     budgets, enough = np.empty(len(rounds), np.int64), np.empty(len(rounds))
     for i, (budget, scores) in enumerate(rounds):
-        budgets[i] = budget if isinstance(budget, int) else budget[0, 0]
-        enough[i] = math.inf if scores is None else scores[0]
+        budgets[i : i + 1], enough[i] = budget, math.inf if scores is None else scores[0]
     promises = bucketing.promises(question.queries, question.sizes)
-    top = empty_top(rows, question.k, bucketing.cost)
+    top = asking.empty_top(rows, question.k, bucketing.cost)
     found = kernels.best_of_probed(
         rows,
         question.queries,
@@ -278,8 +256,8 @@ def _probe_at_once(
         top,
     )
     if found < 0:
-        refuse_overflow(question)
-    return make_hits(top, found, 0.0, math.inf)
+        asking.refuse_overflow(question)
+    return asking.make_hits(top, found, 0.0, math.inf)
 
 
 def _together(parts: list[Ids]) -> Ids:
@@ -311,9 +289,8 @@ class _Probe:
         known = np.arange(self._most) < fill[:, None]
         return np.where(known, self._packed.ids[np.where(known, places, 0)], -1)
 
-    def round(self, which: Ints, budget: int | Ints) -> None:
-        """Go on with some queries until their buckets hold `budget` atoms, perhaps by query."""
-        budgets = np.full(len(self.progress.done), budget) if isinstance(budget, int) else budget
+    def round(self, which: Ints, budgets: Ints) -> None:
+        """Go on with some of the queries until their buckets hold so many atoms, by query."""
         parts = [which[start : start + _TOGETHER] for start in range(0, len(which), _TOGETHER)]
         known = self._promises, self._offsets, self._packed, self._queries, self.progress
 
@@ -324,8 +301,7 @@ class _Probe:
             report_rows(0)
 
 
-FAR = 1e15
-"""Entries beyond are cut off: squares of what is left fit into float32."""
+FAR = 1e15  # entries beyond are cut off: squares of what is left fit into float32
 
 _MOST = 1000
 

@@ -38,15 +38,9 @@ try:
 except ImportError:
     raise ImportError("shards on a cluster need ray: pip install 'wolfhound[ray]'") from None
 
-_RESTARTS = 5
-"""Deaths in a row, without an answer between, after which a shard is lost."""
-
-_TASKS = 8
-"""Tasks that an actor works on at once: several threads may share an oracle."""
-
-_KNOCK = 10.0
-"""Seconds in which a cluster must let itself be connected to."""
-
+_RESTARTS = 5  # deaths in a row, without an answer between, after which a shard is lost
+_TASKS = 8  # tasks that an actor works on at once: several threads may share an oracle
+_KNOCK = 10.0  # seconds in which a cluster must let itself be connected to
 _LARGE = 100_000
 """Bytes of a task above which it is put aside once for all shards; below, it travels with the call."""
 
@@ -120,19 +114,23 @@ def shard(
     threads, patience = count(threads, "threads", low=1), validate.number(patience, "patience", low=0.0)
     if address is not None and not isinstance(address, str):
         raise TypeError(f"`address` must be a text such as 'auto'. Got {validate.describe(address)}.")
-    listed = isinstance(atoms, (list, tuple))
+    given: Any = atoms
+    listed = isinstance(given, (list, tuple))
     if listed:
         require(shards is None, "shards", "left out where atoms are a list: one shard of each entry", shards)
-        require(len(atoms) > 0, "atoms", "at least one set of atoms", "none")  # type: ignore[arg-type]
+        require(len(given) > 0, "atoms", "at least one set of atoms", "none")
     else:
         require(in_memory, "in_memory", "True where one set of atoms is cut; give a list of files", in_memory)
     parts = 0 if shards is None else count(shards, "shards", low=1)
     _session.enter(address)
     members: list[_Actor] = []
     try:
-        ranges = _list(atoms, in_memory) if listed else _cut(atoms, parts or _count_free(threads))
-        for rows, host in zip(ranges, _check_hosts(hosts, len(ranges)), strict=True):
-            members.append(_Actor(ShardSource(build, rows), host, threads, patience))
+        if listed:
+            sources = [ShardSource(build, _send(entry), in_memory=in_memory) for entry in given]
+        else:
+            sources = _cut(build, given, parts or _count_free(threads))
+        for source, host in zip(sources, _check_hosts(hosts, len(sources)), strict=True):
+            members.append(_Actor(source, host, threads, patience))
         return Sharded(members, width=width, pack=_pack, on_close=_session.leave)
     except BaseException:
         for each in members:
@@ -145,15 +143,23 @@ def shard(
 
 
 @dataclass(frozen=True, slots=True)
-class ShardRows:
-    """Rows `first` to `stop` of atoms that the actor opens; all of them, if `stop` is None."""
+class ShardSource:
+    """Makes the oracle of a shard where it lives.
 
+    Of rows `first` to `stop` of atoms that the actor opens; of all, if `stop` is None.
+    """
+
+    build: Callable[[Atoms], Oracle]
     atoms: Any
     first: int = 0
     stop: int | None = None
     in_memory: bool = True
 
-    def open(self) -> Atoms:
+    def __call__(self) -> Oracle:
+        """Read, build, and check that it is an oracle."""
+        return validate.oracle(self.build(self._open()), "build")
+
+    def _open(self) -> Atoms:
         """Read the rows, or open the file that is read in every pass."""
         whole = as_atoms(self.atoms)
         stop = whole.shape[0] if self.stop is None else self.stop
@@ -166,39 +172,21 @@ class ShardRows:
         return ArrayAtoms(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class ShardSource:
-    """Makes the oracle of a shard where it lives."""
-
-    build: Callable[[Atoms], Oracle]
-    rows: ShardRows
-
-    def __call__(self) -> Oracle:
-        """Read, build, and check that it is an oracle."""
-        return validate.oracle(self.build(self.rows.open()), "build")
-
-
 def _count_free(threads: int) -> int:
     """How many shards there are free cores for, at least one."""
     free = available() if _session.alone else int(ray.available_resources().get("CPU", 0.0))
     return max(1, free // threads)
 
 
-def _list(atoms: Any, in_memory: bool) -> list[ShardRows]:
-    """The rows of each entry."""
-    return [ShardRows(_send(entry), in_memory=in_memory) for entry in atoms]
-
-
-def _cut(atoms: Any, parts: int) -> list[ShardRows]:
+def _cut(build: Callable[[Atoms], Oracle], atoms: Any, parts: int) -> list[ShardSource]:
     """Ranges of about equally many rows; of an array, only its own rows travel."""
     whole = as_atoms(atoms)
     n = whole.shape[0]
     require(parts <= n, "shards", f"at most {n}, the number of atoms", parts)
-    ends = [n * i // parts for i in range(parts + 1)]
-    spans = list(itertools.pairwise(ends))
+    spans = list(itertools.pairwise(n * i // parts for i in range(parts + 1)))
     if isinstance(whole, ArrayAtoms):
-        return [ShardRows(ArrayAtoms(whole.rows[first:stop])) for first, stop in spans]
-    return [ShardRows(_send(atoms), first, stop) for first, stop in spans]
+        return [ShardSource(build, ArrayAtoms(whole.rows[first:stop])) for first, stop in spans]
+    return [ShardSource(build, _send(atoms), first, stop) for first, stop in spans]
 
 
 def _send(atoms: Any) -> Any:
@@ -261,7 +249,9 @@ class _Actor:
 
     def _find_trouble(self) -> OSError | None:
         """Why the actor cannot be asked now; one that has died is started again."""
-        death = self._find_death()
+        death = self._up.exception() if self._up.done() else None
+        if self._last is not None and self._last[0] is self._actor:
+            death = self._last[1]
         if death is not None and not self._lost:
             self._deaths += 1
             ray.kill(self._actor)  # it may only be out of reach
@@ -276,12 +266,6 @@ class _Actor:
         if self._lost:
             return OSError(self._lost)
         return None if self._up.done() else ShardDown("a shard is being started")
-
-    def _find_death(self) -> BaseException | None:
-        """What this actor has died of, if it has."""
-        if self._last is not None and self._last[0] is self._actor:
-            return self._last[1]
-        return self._up.exception() if self._up.done() else None
 
     def _settle(self, out: Future[Any], actor: Any, done: Future[Any]) -> None:
         """Pass an answer on, or what went wrong in words of ours; on a thread of Ray's."""

@@ -42,8 +42,7 @@ from wolfhound.oracles.int8.scan import code_bytes
 
 NAME = "clusters"
 
-PER_CLUSTER = 100
-"""Atoms of the sample that k-means has per cluster: 40 are quicker, and find less."""
+PER_CLUSTER = 100  # atoms of the sample that k-means has per cluster: 40 are quicker, and find less
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -313,7 +312,6 @@ class ClusterIndex(ProbingIndex):
         return cls(rows, clusters, buckets, budget=budget, proof=proof, training=training)
 
     def __repr__(self) -> str:
-        """The atoms, the options and the memory."""
         return (
             f"ClusterIndex({self._atoms!r}, clusters={self._clusters.buckets}, budget={self._budget}, "
             f"proof={self._proof}, {self.nbytes / 2**20:.1f} MiB)"
@@ -326,16 +324,12 @@ def _default_clusters(n: int) -> int:
 
 # ---------------------------------------------------------------- what it costs
 
-_RESCORED = 24
-"""Rows that a query reads one by one."""
+_RESCORED = 24  # rows that a query reads one by one
 
 # Mean gap ratios late in Frank-Wolfe runs on word vectors, images and mixtures, the
 # lowest of them: (target inside the hull, outside). benchmarks/claim_ratio.py measures them.
-_LOSS = (0.2, 0.35)
-"""A budget of ``f sqrt(n)`` atoms reaches ``1 - loss / sqrt(f)``."""
-
-_LEARNT = 1.6
-"""Products for one of k-means."""
+_LOSS = (0.2, 0.35)  # a budget of ``f sqrt(n)`` atoms reaches ``1 - loss / sqrt(f)``
+_LEARNT = 1.6  # products for one of k-means
 
 
 def _estimate(work: Workload) -> Estimate:
@@ -345,7 +339,8 @@ def _estimate(work: Workload) -> Estimate:
     # Beyond a quarter of the atoms a pass is the better way.
     budget = min(n, math.ceil(max(8.0 * root, min(wish, n / 4))))
     centres = _default_clusters(n)
-    products = kmeans_products(n, d, centres=centres, sample=PER_CLUSTER * centres)
+    # To train centres on a sample, find its spread, and assign all rows.
+    products = float(centres) * d * ((_ITERATIONS + 1) * min(n, PER_CLUSTER * centres) + n)
     reads = code_bytes(centres + budget, d)
     return Estimate(
         recipe=f"ClusterIndex.build(atoms, budget={budget})",
@@ -369,9 +364,7 @@ CLUSTERS = IndexKind(
 )
 
 
-_TILE = 1 << 22
-"""Scores of a block of rows against all centres: 16 MB."""
-
+_TILE = 1 << 22  # scores of a block of rows against all centres: 16 MB
 _ITERATIONS = 6
 
 
@@ -467,8 +460,3 @@ def _table(value: NDArray[Any], name: str) -> Singles:
     require(out.size > 0, name, "non-empty", f"shape {out.shape}")
     require_finite(out, name)
     return out
-
-
-def kmeans_products(n: int, d: int, *, centres: int, sample: int) -> float:
-    """Products to train centres on a sample of n rows, find its spread, and assign all rows."""
-    return float(centres) * d * ((_ITERATIONS + 1) * min(n, sample) + n)

@@ -21,21 +21,11 @@ from wolfhound.core.rounding import product
 from wolfhound.core.threads import get_threads, map_ordered
 from wolfhound.core.validate import kind, number, require
 
-_CALL, _QUERY = 1e-4, 1e-5
-"""Seconds of any call, and of any further query in it."""
-
-_FURTHER = 0.35
-"""Products for a byte that one more query of a call takes."""
-
-_SCATTERED = 1.7
-"""How much slower bytes are read and scored that lie here and there."""
-
-_ENCODE = 24.0
-"""Products for a byte of rows that becomes codes."""
-
-_PATIENCE = 0.4
-"""Seconds that each speed is measured for."""
-
+_CALL, _QUERY = 1e-4, 1e-5  # seconds of any call, and of any further query in it
+_FURTHER = 0.35  # products for a byte that one more query of a call takes
+_SCATTERED = 1.7  # how much slower bytes are read and scored that lie here and there
+_ENCODE = 24.0  # products for a byte of rows that becomes codes
+_PATIENCE = 0.4  # seconds that each speed is measured for
 _FILE, _FETCH = 10.0, 4.5e-6
 """How much slower files are read than memory, and seconds for a row of one that is read alone."""
 
@@ -110,34 +100,16 @@ class Make(Protocol):
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What is to be done, as an entry of `INDEXES` is told.
-
-    Attributes
-    ----------
-    n, d : int
-    row : int
-        Bytes of a row.
-    in_files : bool
-        Whether rows are read from files.
-    ratio : float
-        The gap ratio that is wanted; 1: as the index is by default.
-    interior : bool
-        Whether the queries come from inside the hull.
-    batch : int
-        Queries that are asked together.
-    max_memory : float
-        Bytes that an oracle may take; inf: any.
-    speeds : Speeds
-    """
+    """What is to be done, as an entry of `INDEXES` is told."""
 
     n: int
     d: int
-    row: int
-    in_files: bool = False
-    ratio: float = 1.0
-    interior: bool = False
-    batch: int = 1
-    max_memory: float = math.inf
+    row: int  # bytes of a row
+    in_files: bool = False  # whether rows are read from files
+    ratio: float = 1.0  # the gap ratio that is wanted; 1: as the index is by default
+    interior: bool = False  # whether the queries come from inside the hull
+    batch: int = 1  # queries that are asked together
+    max_memory: float = math.inf  # bytes that an oracle may take
     speeds: Speeds
 
     @property
@@ -146,16 +118,9 @@ class Workload:
         return self.n * self.row
 
     def query_seconds(self, nbytes: float, *, scattered: bool = False, shared: bool = True) -> float:
-        """Return the seconds per query that reads so many bytes.
+        """Return the seconds per query that reads so many bytes of rows or codes.
 
-        Parameters
-        ----------
-        nbytes
-            Of rows or codes.
-        scattered
-            Whether they lie here and there.
-        shared
-            Whether one read serves all queries of a call.
+        `scattered`: they lie here and there; `shared`: one read serves all queries of a call.
         """
         slower = _SCATTERED if scattered else 1.0
         first = self.speeds.byte * nbytes

@@ -19,11 +19,8 @@ from wolfhound.core.validate import count, require
 from wolfhound.data.atoms import as_atoms
 from wolfhound.oracles.asking import CheckedOracle, Question, join, offer
 
-_GATHER = 64 << 20
-"""Bytes of candidates' rows that are gathered at once."""
-
-_PER_THREAD = 32
-"""Queries for which another thread pays: those of faiss spin where cores are shared."""
+_GATHER = 64 << 20  # bytes of candidates' rows that are gathered at once
+_PER_THREAD = 32  # queries for which another thread pays: those of faiss spin where cores are shared
 
 
 @final
@@ -104,7 +101,6 @@ class FaissIndex(CheckedOracle):
         return offer(self._atoms, question, ids, scored=scored)
 
     def __repr__(self) -> str:
-        """The kind of index, and the atoms."""
         return f"FaissIndex({type(self._index).__name__}, {self._atoms!r}, rerank={self._rerank})"
 
 

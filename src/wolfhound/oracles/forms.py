@@ -18,25 +18,13 @@ from wolfhound.data.atoms import ConcatAtoms, MappedAtoms, as_atoms, block_rows
 from wolfhound.data.files import lock
 from wolfhound.oracles import _form_kernels as kernels
 from wolfhound.oracles import _scan_kernels as scans
-from wolfhound.oracles.asking import (
-    CheckedOracle,
-    Cost,
-    Question,
-    build_hits,
-    check_question,
-    keep_highest,
-    rank_one,
-    slacks,
-)
+from wolfhound.oracles import asking
+from wolfhound.oracles.asking import CheckedOracle, Cost, Question
 from wolfhound.oracles.scan import NormRecorder
 from wolfhound.oracles.sharded import ShardedAtoms
 
-_BLOCK = 4 << 20
-"""Bytes of rows, and of scores, that are worked on at a time."""
-
-_SPREAD = 512
-"""From so many answers on, half of them are the best of windows of consecutive ids."""
-
+_BLOCK = 4 << 20  # bytes of rows, and of scores, that are worked on at a time
+_SPREAD = 512  # from so many answers on, half of them are the best of windows of consecutive ids
 _LARGEST = 1e75
 """Norms of candidates are below, and one is above its inverse: squares of squares must be numbers."""
 
@@ -108,7 +96,7 @@ def survey(oracle: Oracle, matrix: Vector, k: int, exclude: Ids) -> Survey:
     """
     query, banned = svec(matrix)[None], exclude[None] if len(exclude) else None
     if isinstance(oracle, FormScan):
-        scores, ids, bounds, cost = oracle.find(check_question(oracle.atoms, query, k, banned))
+        scores, ids, bounds, cost = oracle.find(asking.check_question(oracle.atoms, query, k, banned))
         passes, radius, scored = cost.passes, cost.radius, cost.scored
     else:
         hits = oracle.query(query, k=k, exclude=banned)
@@ -161,7 +149,7 @@ class FormScan(CheckedOracle):
 
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries by one pass; thresholds are ignored."""
-        return build_hits(self._atoms.take, *self.find(question))
+        return asking.build_hits(self._atoms.take, *self.find(question))
 
     def find(self, question: Question) -> tuple[Vector, Ids, Vector, Cost]:
         """Scores, ids, bounds and cost of the answers; no atom is formed."""
@@ -171,18 +159,19 @@ class FormScan(CheckedOracle):
         exponents = np.frexp(question.sizes)[1]
         scaled = replace(question, queries=np.ldexp(question.queries, -exponents[:, None]))
         found, windows, radius = self._sweep(scaled)
-        lost = self._bound_rounding(question, radius)
+        # A form takes 2 d + 3 roundings per term, an atom is made with three.
+        p, d = self._atoms.shape[1], self.candidates.shape[1]
+        lost = asking.slacks(question.sizes, 2 * d + 8, radius) + 8.0 * p * TINY * (1.0 + question.sizes)
         ranked = []
         for best, window, exponent in zip(found, windows, exponents.tolist(), strict=True):
             scores, ids = _choose(best, window, question.k)
-            ranked.append(rank_one(np.ldexp(scores, exponent), ids, question.k))
+            ranked.append(asking.rank_one(np.ldexp(scores, exponent), ids, question.k))
         scores, ids = (np.concatenate(part) for part in zip(*ranked, strict=True))
         top = scores[:, 0]
         bounds = np.where(top > -np.inf, np.nextafter(top + lost, np.inf), -np.inf)
         return scores, ids, bounds, Cost(np.full(m, n), 1.0, radius)
 
     def __repr__(self) -> str:
-        """The candidates."""
         return f"FormScan({self.candidates!r})"
 
     def _sweep(self, question: Question) -> tuple[list[tuple[Vector, Ids]], list[_Windows | None], float]:
@@ -190,7 +179,7 @@ class FormScan(CheckedOracle):
         rows, known = self._atoms.atoms, self._radius
         n, m = rows.shape[0], len(question.queries)
         recorder = NormRecorder(rows, keep=False)
-        uppers = [_spread_out(query, rows.shape[1], kernels.TILE) for query in question.queries]
+        uppers = [_spread_out(query, rows.shape[1]) for query in question.queries]
         found = [(np.empty(0), np.empty(0, np.int64)) for _ in uppers]
         windows = [_make_windows(n, question.k) for _ in uppers]
 
@@ -214,7 +203,7 @@ class FormScan(CheckedOracle):
                 best, ids = found[i]
                 places = np.flatnonzero(each >= best.min() if len(best) == question.k else each > -np.inf)
                 more = np.concatenate((best, each[places])), np.concatenate((ids, places + first))
-                found[i] = keep_highest(*more, question.k)
+                found[i] = asking.keep_highest(*more, question.k)
                 window = windows[i]
                 if window is not None:
                     at, plain = first // window.size, np.zeros(len(each), np.float32)
@@ -229,15 +218,10 @@ class FormScan(CheckedOracle):
             self._radius = known = top * top * (1.0 + gamma(4)) + TINY
         return found, windows, known
 
-    def _bound_rounding(self, question: Question, radius: float) -> Vector:
-        """Bound what scores lose: a form takes 2 d + 3 roundings per term, an atom is made with three."""
-        p, d = self._atoms.shape[1], self._atoms.atoms.shape[1]
-        return slacks(question.sizes, 2 * d + 8, radius) + 8.0 * p * TINY * (1.0 + question.sizes)
 
-
-def _spread_out(query: Vector, d: int, tile: int) -> Vector:
+def _spread_out(query: Vector, d: int) -> Vector:
     """Coefficients of x_i x_j, i <= j, as an upper triangle padded with zeros."""
-    width = -(-d // tile) * tile
+    width = -(-d // kernels.TILE) * kernels.TILE
     out = np.zeros((width, width))
     i, j = np.triu_indices(d)
     out[i, j] = query * np.where(i == j, 1.0, math.sqrt(2.0))

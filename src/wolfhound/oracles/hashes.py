@@ -26,15 +26,10 @@ from wolfhound.oracles._probe_kernels import Promises
 from wolfhound.oracles.buckets import scale_rows, unit_of
 
 _NEAR = 1e-20
-_WIDE = 2.0**25
-"""No entry of a hash is larger: rows are scaled to about 1, to 2**24 in extreme cases."""
-
+_WIDE = 2.0**25  # no entry of a hash is larger: rows are scaled to about 1, to 2**24 in extreme cases
 _LARGEST = 2.0**512
-_BLOCK = 1 << 12
-"""Rows that one thread hashes at a time: they stay in the processor's cache."""
-
-_MORE, _POWERS = 16, 3
-"""Of the search for principal axes: columns beyond those wanted, and iterations."""
+_BLOCK = 1 << 12  # rows that one thread hashes at a time: they stay in the processor's cache
+_MORE, _POWERS = 16, 3  # of the search for principal axes: columns beyond those wanted, and iterations
 
 
 class Family(Protocol):
@@ -150,9 +145,8 @@ class Hash:
     edges: Singles  # (r - 1,) norms that separate the ranges
     norms: Singles  # (r,) typical distance of the rows of a range from their mean
     shifts: Singles  # (r, d) half of that mean, of which codes tell the rest
-    weight: (
-        float  # mean coefficient of a unit row, less the mean of its range, on the directions of its codes
-    )
+    # Mean coefficient of a unit row, less the mean of its range, on the directions of its codes.
+    weight: float
     variances: Singles  # (d,) mean squares of the entries of unit rows
     above: float  # how many deviations the best row of a bucket can be expected to lie above its mean
     cuts: Vector = field(default_factory=lambda: np.empty((0, 0)))  # (t, r) see `Promise`; none: no promise
@@ -179,18 +173,17 @@ class Hash:
 
     def assign(self, rows: Matrix) -> Ints:
         """Return the bucket of each row."""
-        starts = range(0, len(rows), _BLOCK)
-        parts = map_ordered(lambda start: self.place(self.scale(rows[start : start + _BLOCK])), starts)
-        return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def place(self, rows: Singles) -> Ints:
-        """Return the bucket of rows that `scale` gave."""
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        place: Ints = np.searchsorted(self.edges, norms)
-        for block in (self.first, self.second):
-            code = self.family.assign(product(rows, block.T))[0]
-            place = place * self.family.codes(len(block)) + code
-        return place
+        def work(start: int) -> Ints:
+            here = self.scale(rows[start : start + _BLOCK])
+            place: Ints = np.searchsorted(self.edges, np.sqrt(np.einsum("ij,ij->i", here, here)))
+            for block in (self.first, self.second):
+                code = self.family.assign(product(here, block.T))[0]
+                place = place * self.family.codes(len(block)) + code
+            return place
+
+        parts = map_ordered(work, range(0, len(rows), _BLOCK))
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
     def promises(self, queries: Vector, sizes: Vector) -> Promises:
         """Score of the mean of a bucket with the unit query, and what its best row adds.
@@ -328,8 +321,5 @@ def _principal(rows: Singles, axes: int, rng: np.random.Generator) -> Vector:
 def _edges(norms: Singles) -> Singles:
     """Return the norms that separate ranges: the more norms spread, the more of them."""
     low, high = np.quantile(norms, [0.1, 0.9])
-    if high <= 1.3 * low:
-        ranges = 1
-    else:
-        ranges = 4 if high <= 2.0 * low else 8
+    ranges = 1 if high <= 1.3 * low else (4 if high <= 2.0 * low else 8)
     return np.quantile(norms, np.arange(1, ranges) / ranges).astype(np.float32)

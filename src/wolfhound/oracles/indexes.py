@@ -36,9 +36,8 @@ SAVED_AS = "index"
 """The kind of a saved file; ``params["index"]`` says which index it is."""
 
 
-Load: TypeAlias = Callable[[str | os.PathLike[str], AtomsLike], Oracle]
-BuildIn: TypeAlias = Callable[[AtomsLike, str | os.PathLike[str]], Oracle]
-Model: TypeAlias = Callable[[Workload], Estimate]
+PathLike: TypeAlias = str | os.PathLike[str]
+Load: TypeAlias = Callable[[PathLike, AtomsLike], Oracle]
 
 
 @final
@@ -73,9 +72,9 @@ class IndexKind:
     name: str
     title: str
     build: Make | None = None
-    build_in: BuildIn | None = None
+    build_in: Callable[[AtomsLike, PathLike], Oracle] | None = None
     load: Load | None = None
-    expected: Model | None = None
+    expected: Callable[[Workload], Estimate] | None = None
     passes: int = 0
     proves: bool = False
     takes_ratio: bool = False
@@ -96,7 +95,7 @@ INDEXES: Registry[IndexKind] = Registry(
 """In the order of preference where seconds are equal; the first is what all others must beat."""
 
 
-def find_saved(path: str | os.PathLike[str]) -> IndexKind:
+def find_saved(path: PathLike) -> IndexKind:
     """Return which index a file holds, by its header; ValueError if none, StoreError if none of `INDEXES`."""
     held, params = store.describe(path)
     if held != SAVED_AS:
@@ -109,7 +108,7 @@ def find_saved(path: str | os.PathLike[str]) -> IndexKind:
     return kinds[name]
 
 
-def load_index(path: str | os.PathLike[str], atoms: AtomsLike) -> Oracle:
+def load_index(path: PathLike, atoms: AtomsLike) -> Oracle:
     """Open a saved index, whichever it is; StoreError if it is damaged, or of other atoms."""
     kind = find_saved(path)
     return cast(Load, kind.load)(path, atoms)
@@ -156,8 +155,6 @@ class BuiltAnew(abc.ABC):
 
 
 # ---------------------------------------------------------------- files
-
-PathLike: TypeAlias = str | os.PathLike[str]
 
 
 def save_index(

@@ -7,7 +7,7 @@ One or two tables; the work is on the query's side, which tries many buckets.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, final
@@ -25,7 +25,6 @@ from wolfhound.oracles import indexes as saved
 from wolfhound.oracles.asking import Question, check_question, check_thresholds
 from wolfhound.oracles.buckets import (
     FAR,
-    Bucketing,
     Buckets,
     BucketTable,
     ProbingIndex,
@@ -76,10 +75,10 @@ class LshIndex(ProbingIndex, BuiltAnew):
     def __init__(
         self, atoms: Atoms, tables: HashTables, *, budget: int, promise: Promise, proof: bool
     ) -> None:
-        super().__init__(atoms, tables.all, budget=budget, proof=proof)
-        self._tables = tables
-        self._promise = promise
-        self._aimed = tables.aim(np.array(promise.cuts)) if promise.taus else []
+        # In the order of their promise, or as a promise of tau takes.
+        self._aimed = tables.aim(np.array(promise.cuts)) if promise.taus else tables.all
+        super().__init__(atoms, self._aimed, budget=budget, proof=proof)
+        self._tables, self._promise = tables, promise
 
     @classmethod
     def build(
@@ -154,7 +153,7 @@ class LshIndex(ProbingIndex, BuiltAnew):
     @property
     def nbytes(self) -> int:
         """Memory that the index takes."""
-        return self._tables.nbytes
+        return sum(table.buckets.nbytes + table.bucketing.nbytes for table in self._tables.all)
 
     @property
     def buckets(self) -> int:
@@ -164,7 +163,7 @@ class LshIndex(ProbingIndex, BuiltAnew):
     @property
     def centre(self) -> Vector:
         """m, subtracted from every atom."""
-        return self._tables.centre.copy()
+        return self._tables.all[0].bucketing.centre.copy()
 
     @property
     def radius(self) -> float:
@@ -178,24 +177,22 @@ class LshIndex(ProbingIndex, BuiltAnew):
 
     # ------------------------------------------------------------ asking
 
-    def choose_tables(self, thresholds: Vector | None) -> Sequence[BucketTable[Bucketing]]:
-        """Tables in the order of their promise, or as a promise of tau takes."""
-        return self._aimed or self._tables.all
-
     def rounds(self, question: Question, thresholds: Vector | None) -> list[Round]:
         """Budgets of a table, round by round, and the scores that are enough."""
         first = -(-self._budget // self._tables.settings.tables)
         if not self._promise.taus:
             return self._double(first, thresholds)
-        start = self._tables.start(question.queries)
+        start = self._score_centre(question.queries)
         most = [
             hashing.count_above(question.queries, question.sizes, np.diff(buckets.offsets))
             for buckets, hashing in self._aimed
         ]
-        together = np.stack(most, axis=1)
         rungs = self._promise.scores(question.sizes, radius=self.radius, start=start)
         enough = rungs if thresholds is None else [thresholds] * len(rungs)
-        return self._promise.rounds(first, together, enough)
+        return self._promise.rounds(first, np.stack(most, axis=1), enough)
+
+    def _score_centre(self, queries: Vector) -> Vector:
+        return np.asarray(np.einsum("ij,j->i", queries, self.centre))
 
     def with_budget(self, budget: int) -> LshIndex:
         """Return the same index with another budget, and no tau; nothing is copied."""
@@ -216,7 +213,7 @@ class LshIndex(ProbingIndex, BuiltAnew):
         within(ratio, "ratio", "(0, 1]")
         question = check_question(self._atoms, queries, 1, None)
         given = check_thresholds(here, len(question.queries))
-        start = self._tables.start(question.queries) if given is None else given
+        start = self._score_centre(question.queries) if given is None else given
         codes, scan = self._tables.all[0].buckets.codes, Scan(self._atoms, screen=False)
         best = answer_by_codes(self._atoms, codes, scan, question).scores[:, 0]
         # Where nothing is better than the point itself, nothing is missed.
@@ -250,16 +247,7 @@ class LshIndex(ProbingIndex, BuiltAnew):
 
     @classmethod
     def load(cls, path: saved.PathLike, atoms: AtomsLike) -> LshIndex:
-        """Read an index that `save` wrote; the atoms must be the same: all are read, and hashed.
-
-        With `proof`, one pass proves that the codes are those of the atoms, as for
-        `Int8Scan.load`. Without, a file that was forged gives bad answers at worst.
-
-        Raises
-        ------
-        StoreError
-            If the file is damaged, or was made from other atoms.
-        """
+        """Read an index that `save` wrote, on the terms of `ClusterIndex.load`; StoreError if damaged."""
         rows, stored = saved.open_index(path, atoms, [NAME])
         with stored.reading():
             tables, promise = HashTables.of(stored, rows.shape), Promise.of(stored.params)
@@ -270,7 +258,6 @@ class LshIndex(ProbingIndex, BuiltAnew):
         return cls(rows, tables, budget=budget, promise=promise, proof=proof)
 
     def __repr__(self) -> str:
-        """The atoms, the options and the memory."""
         return (
             f"LshIndex({self._atoms!r}, buckets={self.buckets}, tables={self._tables.settings.tables}, "
             f"copies={self._tables.settings.copies}, "
@@ -284,9 +271,7 @@ class LshIndex(ProbingIndex, BuiltAnew):
 _NEEDED = ((32.0, 0.4), (2.0, 0.75))
 """A budget of ``a n^e`` atoms reaches 0.9; four times as many halve what is lost."""
 
-_AXES, _RESCORED = 32, 24
-"""Principal axes that it looks at; rows that a query reads one by one."""
-
+_AXES, _RESCORED = 32, 24  # principal axes that it looks at; rows that a query reads one by one
 _HASHED, _ARRANGED, _SAMPLED = 2.0, (30, 12_000), 2000.0
 """Products for one with a direction, for what else a row takes (per entry, and per row), and for an
 entry of the sample whose principal axes are found."""
@@ -326,8 +311,7 @@ LSH = IndexKind(
 
 
 PER_BUCKET = 96
-SAMPLE = 20_000
-"""Atoms that tell centre, scale, norms and principal axes."""
+SAMPLE = 20_000  # atoms that tell centre, scale, norms and principal axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -361,16 +345,6 @@ class HashTables:
     settings: DrawSettings
 
     @property
-    def nbytes(self) -> int:
-        """Memory that they take."""
-        return sum(table.buckets.nbytes + table.bucketing.nbytes for table in self.all)
-
-    @property
-    def centre(self) -> Vector:
-        """m, subtracted from every atom."""
-        return self.all[0].bucketing.centre
-
-    @property
     def radius(self) -> float:
         """R, at least the largest |s - m|."""
         codes = self.all[0].buckets.codes
@@ -381,10 +355,6 @@ class HashTables:
         ranges = {len(hashing.norms) for _, hashing in self.all}
         require(ranges == {cuts.shape[1]}, "cuts", f"one for each range of norms, {ranges}", cuts.shape[1])
         return [BucketTable(buckets, replace(hashing, cuts=cuts)) for buckets, hashing in self.all]
-
-    def start(self, queries: Vector) -> Vector:
-        """Scores of the centre."""
-        return np.asarray(np.einsum("ij,j->i", queries, self.centre))
 
     # ------------------------------------------------------------ to be saved
 

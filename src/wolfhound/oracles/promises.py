@@ -56,26 +56,16 @@ class Ladder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What an index was built for; see `LshIndex.build`.
-
-    Attributes
-    ----------
-    ratio, delta : float
-    taus : tuple of float
-        Rungs, descending; none: nothing is promised.
-    cuts : tuple of tuple of float
-        Of every rung and range of norms, what a bucket must show of a query to be probed:
-        the sum of its projections. An atom at tau is in such a bucket with probability
-        1 - delta, whatever the query and the other atoms are.
-    budgets : tuple of int
-        Atoms above the cuts of a rung in a table, on average over queries.
-    """
+    """What an index was built for; see `LshIndex.build`."""
 
     ratio: float
     delta: float
-    taus: tuple[float, ...] = ()
+    taus: tuple[float, ...] = ()  # rungs, descending; none: nothing is promised
+    # Of every rung and range of norms, what a bucket must show of a query to be probed: the sum of its
+    # projections. An atom at tau is in such a bucket with probability 1 - delta, whatever the query
+    # and the other atoms are.
     cuts: tuple[tuple[float, ...], ...] = ()
-    budgets: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()  # atoms above the cuts of a rung in a table, on average over queries
 
     @classmethod
     def check(cls, ratio: float, tau: float | Ladder | None, delta: float) -> Promise:
@@ -93,15 +83,10 @@ class Promise:
         return [tau * length + start for tau in self.taus]
 
     def rounds(self, first: int, most: Ints, enough: Sequence[Vector]) -> list[Round]:
-        """Budgets of a table, `first` at the beginning, and the scores that are enough.
+        """Budgets of a table, and the scores that are enough.
 
-        Parameters
-        ----------
-        first
-            Atoms that are probed before the first answer is looked at, where there is one tau.
-        most : (rungs, tables, m)
-            Atoms above the cuts.
-        enough : (m,) for each rung
+        Where there is one tau, `first` atoms are probed before the first answer is looked at. `most`
+        (rungs, tables, m) are the atoms above the cuts, `enough` (m,) scores of each rung.
         """
         if len(enough) == 1:
             early = doubling(first, int(most.max(initial=0)), enough[0])[:-1]
@@ -124,23 +109,12 @@ class Promise:
         return cls(ratio=ratio, delta=delta, taus=taus, cuts=cuts, budgets=budgets)
 
 
-PAIRS = 4096
-"""Planted pairs of a table."""
-
-CONFIDENCE = 0.95
-"""Probability, over the planted pairs, that a cut is missed no more often than is promised."""
-
-QUERIES = 64
-"""Queries whose atoms above a cut are counted."""
-
-LENGTHS = (16, 48, 144, 432)
-"""Atoms per bucket that are tried."""
-
-ORDERED = 0.02
-"""What it costs to order a bucket, in atoms scored."""
-
-_MARGIN = 1e-5
-"""By which norms may be rounded."""
+PAIRS = 4096  # planted pairs of a table
+CONFIDENCE = 0.95  # probability, over the planted pairs, that a cut is missed no more often than is promised
+QUERIES = 64  # queries whose atoms above a cut are counted
+LENGTHS = (16, 48, 144, 432)  # atoms per bucket that are tried
+ORDERED = 0.02  # what it costs to order a bucket, in atoms scored
+_MARGIN = 1e-5  # by which norms may be rounded
 
 
 def find_least_delta(tables: int = 1) -> float:

@@ -9,7 +9,6 @@ their results are taken in order, and the best entries of a stream are unique.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast, final
@@ -23,34 +22,14 @@ from wolfhound.core.threads import get_threads, map_ordered
 from wolfhound.core.validate import flag, memory, require
 from wolfhound.data.atoms import as_atoms, block_rows, check_finite, in_files
 from wolfhound.oracles import _scan_kernels as kernels
-from wolfhound.oracles.asking import (
-    CheckedOracle,
-    Cost,
-    Question,
-    build_hits,
-    in_memory,
-    join,
-    keep_highest,
-    lengths,
-    make_hits,
-    patch,
-    prove,
-    rank_one,
-    rescore,
-    settle,
-    slack_of_one,
-)
+from wolfhound.oracles import asking
+from wolfhound.oracles.asking import CheckedOracle, Cost, Question
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 
-_FEW = 4
-"""So many queries are faster one by one than as a product of matrices."""
-
-_SHORT = 1 << 18
-"""Entries of atoms that are read in less time than screening takes."""
-
-SCREEN_MEMORY = 1 << 30
-"""Bytes that screening may take by default; it needs 8 per atom."""
+_FEW = 4  # so many queries are faster one by one than as a product of matrices
+_SHORT = 1 << 18  # entries of atoms that are read in less time than screening takes
+SCREEN_MEMORY = 1 << 30  # bytes that screening may take by default; it needs 8 per atom
 
 _NOTHING: Vector = np.empty(0)
 _NO_COPY: Singles = np.empty(0, np.float32)
@@ -113,10 +92,9 @@ class Scan(CheckedOracle):
         size = min(self._atoms.shape[0] + 1, question.k + SPARE)  # n + 1: a list of all atoms is never full
         step = group_size(self._atoms, size, self._memory)
         starts = range(0, len(question.queries), step)
-        return join([self._many(question.only(slice(start, start + step)), size) for start in starts])
+        return asking.join([self._many(question.only(slice(start, start + step)), size) for start in starts])
 
     def __repr__(self) -> str:
-        """The atoms and the options."""
         return f"Scan({self._atoms!r}, screen={self._plan.screen})"
 
     # ------------------------------------------------------------ one query
@@ -131,16 +109,21 @@ class Scan(CheckedOracle):
             return None
         ids, probed = found
         rows, scored = self._atoms.take(ids), len(ids) + probed
-        scores, best = rank_one(rescore(rows, query), ids, question.k)
+        scores, best = asking.rank_one(asking.rescore(rows, query), ids, question.k)
         cost = Cost(np.array([scored]), min(1.0, scored / self._atoms.shape[0]), reference.norms.radius)
-        return _prove_all(lambda wanted: rows[np.searchsorted(ids, wanted)], question, scores, best, cost)
+        bounds = asking.prove(question, scores, -np.inf, cost.radius)
+
+        def take(wanted: Ids) -> Matrix:
+            return rows[np.searchsorted(ids, wanted)]
+
+        return asking.build_hits(take, scores, best, bounds, cost)
 
     def _answer_at_once(self, question: Question) -> Hits | None:
         """Answer from one block of rows in memory that were measured: few calls."""
-        norms, rows, k = self._norms, in_memory(self._atoms), question.k
+        norms, rows, k = self._norms, asking.in_memory(self._atoms), question.k
         if norms is None or rows is None or rows.nbytes > self._plan.block:
             return None
-        slack = slack_of_one(float(question.sizes[0]), rows.shape[1], norms.radius)
+        slack = asking.slack_of_one(float(question.sizes[0]), rows.shape[1], norms.radius)
         copy, scale = self._make_copy(question) if self._plan.screen else (_NO_COPY, 1.0)
         scores, ids, found = np.empty((1, 2 * k)), np.empty((1, 2 * k), np.int64), np.zeros(1, np.int64)
         asked, lists = (question.queries, 0, question.exclude), (scores, ids, found, np.array([-np.inf]))
@@ -150,10 +133,11 @@ class Scan(CheckedOracle):
         report_rows(len(rows))
         if len(copy):
             self._keep_reference(question, copy, scale, norms)
-        scores, ids = (scores[:, :1], ids[:, :1]) if k == 1 else rank_one(scores[0, :k], ids[0, :k], k)
-        bound = np.array([math.nextafter(float(scores[0, 0]) + slack, math.inf)])
-        answer = scores, ids, np.arange(k)[None], bound, np.array([len(rows)]), rows[ids[0]]
-        return make_hits(answer, k, 1.0, norms.radius)
+        scores, ids = (scores[:, :1], ids[:, :1]) if k == 1 else asking.rank_one(scores[0, :k], ids[0, :k], k)
+        found[0], bound = len(rows), np.array([math.nextafter(float(scores[0, 0]) + slack, math.inf)])
+        slots = np.zeros((1, 1), np.int64) if k == 1 else np.arange(k)[None]
+        answer = scores, ids, slots, bound, found, rows.take(ids[0], 0)
+        return asking.make_hits(answer, k, 1.0, norms.radius)
 
     # ------------------------------------------------------------ several queries
 
@@ -164,11 +148,11 @@ class Scan(CheckedOracle):
         ids, uppers, rest, norms = product_pass(self._atoms, recorder, question, size, block=block)
         self._norms = norms
         cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
-        hits = settle(self._atoms, question, ids, uppers, rest=rest, cost=cost)
+        hits = asking.settle(self._atoms, question, ids, uppers, rest=rest, cost=cost)
         undecided = np.flatnonzero((rest > -np.inf) & (rest >= hits.scores[:, -1]))
         if not len(undecided):
             return hits
-        return patch(hits, undecided, self._loop(question.only(undecided), keep=False))
+        return asking.patch(hits, undecided, self._loop(question.only(undecided), keep=False))
 
     def _loop(self, question: Question, *, keep: bool = True) -> Hits:
         """Answer by the float64 loop, in one pass: the k best, proved.
@@ -181,12 +165,13 @@ class Scan(CheckedOracle):
         self._norms = norms
         self._keep_reference(question, copy, scale, norms)
         ranked = [
-            rank_one(np.asarray(best.keys[i, :fill]), best.ids[i, :fill], question.k)
+            asking.rank_one(np.asarray(best.keys[i, :fill]), best.ids[i, :fill], question.k)
             for i, fill in enumerate(best.fill.tolist())
         ]
         scores, ids = map(np.concatenate, zip(*ranked, strict=True))
         cost = Cost(np.full(len(ranked), self._atoms.shape[0]), 1.0, norms.radius)
-        return _prove_all(self._atoms.take, question, scores, ids, cost)
+        bounds = asking.prove(question, scores, -np.inf, norms.radius)
+        return asking.build_hits(self._atoms.take, scores, ids, bounds, cost)
 
     def _make_copy(self, question: Question) -> tuple[Singles, float]:
         """Room for the scores of the first query, which are kept where screening pays; and their scale."""
@@ -201,28 +186,15 @@ class Scan(CheckedOracle):
             self._reference = ReferencePass(question.queries[0].copy(), size, scale, copy, norms)
 
 
-def _prove_all(
-    take: Callable[[Ids], Matrix], question: Question, scores: Vector, ids: Ids, cost: Cost
-) -> Hits:
-    """Pack answers that no other atom can beat."""
-    return build_hits(take, scores, ids, prove(question, scores, -np.inf, cost.radius), cost)
-
-
 # ---------------------------------------------------------------- memory
 
-_BLOCK = 32 << 20
-"""Bytes of a block: with smaller ones too much time goes between two blocks."""
-
+_BLOCK = 32 << 20  # bytes of a block: with smaller ones too much time goes between two blocks
 _FILE_BLOCK = 16 << 20
 """Bytes of a block that is read: memory for larger ones is given back to the system each time."""
 
 _LEAST_BLOCK = 64 << 10
-
-_BESIDE = 40
-"""Bytes per row of a block that a pass takes beside it: scores, ids, squares, and what it picks."""
-
-_SCREEN_BYTES = 12
-"""Bytes per atom that screening takes during a pass."""
+_BESIDE = 40  # bytes per row of a block that a pass takes beside it: scores, ids, squares, and what it picks
+_SCREEN_BYTES = 12  # bytes per atom that screening takes during a pass
 
 
 class PassPlan(NamedTuple):
@@ -261,8 +233,7 @@ def plan_pass(atoms: Atoms, max_memory: float, screen: bool | None) -> PassPlan:
 
 # ---------------------------------------------------------------- norms
 
-_SQUARES_UNDERFLOW = 1e-150
-"""Norms below are known by the largest entry: their squares say too little."""
+_SQUARES_UNDERFLOW = 1e-150  # norms below are known by the largest entry: their squares say too little
 
 
 class Norms(NamedTuple):
@@ -364,8 +335,7 @@ def full_pass(
 
 # ---------------------------------------------------------------- a pass by products
 
-SPARE = 128
-"""Candidates beyond k: more near-ties than this are left to the float64 loop."""
+SPARE = 128  # candidates beyond k: more near-ties than this are left to the float64 loop
 
 _LISTS_MEMORY = 256 << 20
 _AHEAD = 5
@@ -374,22 +344,12 @@ _WIDEST = 1024
 _SINGLE_LIMIT = 2.0**100
 
 
-@dataclass(frozen=True, slots=True)
-class RoundedQueries:
-    """Queries scaled to norms near 1 and rounded to the atoms' dtype.
+def round_queries(question: Question, dtype: np.dtype[Any]) -> tuple[Matrix, Ints, Matrix, Any]:
+    """Scale queries to norms near 1, round them to the atoms' dtype, and bound what that loses.
 
-    ``product + (width * norm + shift)`` is at least the true and at least the computed float64 score of an
-    atom, in the scale of `queries`; the caller's query is about ``2**exponent`` times the rounded one.
-    """
-
-    queries: Matrix  # (m, d)
-    exponents: Ints  # (m,)
-    width: Matrix  # (m,)
-    shift: np.floating[Any]
-
-
-def round_queries(question: Question, dtype: np.dtype[Any]) -> RoundedQueries:
-    """Scale and round queries, and bound what that and the product can lose.
+    Returns queries (m, d), exponents (m,), width (m,) and shift: ``product + (width * norm + shift)`` is
+    at least the true and at least the computed float64 score of an atom, in the scale of these queries;
+    the caller's are about ``2**exponent`` times as long.
 
     The width is the sum of: the product in any order, ``gamma_d |q|`` in the
     unit roundoff u of its dtype; the rounding of the query; the float64 loop
@@ -400,11 +360,10 @@ def round_queries(question: Question, dtype: np.dtype[Any]) -> RoundedQueries:
     exponents = np.frexp(question.sizes)[1].astype(np.int64)
     exact = np.ldexp(question.queries, -exponents[:, None])
     low = exact.astype(dtype)
-    width = gamma(d, unit) * lengths(low.astype(np.float64)) + lengths(exact - low)
-    width += (gamma(d + 2) + 8.0 * unit) * lengths(exact)
+    width = gamma(d, unit) * asking.lengths(low.astype(np.float64)) + asking.lengths(exact - low)
+    width += (gamma(d + 2) + 8.0 * unit) * asking.lengths(exact)
     width = np.nextafter((width * (1.0 + 8.0 * unit)).astype(dtype), dtype.type(np.inf))
-    shift = dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
-    return RoundedQueries(low, exponents, width, shift)
+    return low, exponents, width, dtype.type(2.0 * (d + 4) * float(np.finfo(dtype).tiny))
 
 
 def group_size(atoms: Atoms, size: int, max_memory: float = math.inf) -> int:
@@ -423,7 +382,8 @@ def product_pass(
     highest first, as `settle` wants them; rest (m,), at least the score of every other atom that is not
     excluded; and the norms.
     """
-    low, m = round_queries(question, atoms.dtype), len(question.queries)
+    m = len(question.queries)
+    queries, exponents, width, shift = round_queries(question, atoms.dtype)
     best = empty_lists(m, size, np.full(m, -np.inf, atoms.dtype))
     wide = min(m, _WIDEST)
     tall = max(512, _TILE // wide)
@@ -434,11 +394,8 @@ def product_pass(
         for start in range(0, len(block), tall):  # in tiles that suit the cache
             rows, sizes = block[start : start + tall], norms[start : start + tall]
             for here in (slice(q, q + wide) for q in range(0, m, wide)):
-                products = product(low.queries[here], rows.T)
-                mine, widths = (
-                    kernels.Lists(*(getattr(part, name)[here] for name in part._fields)),
-                    (low.width[here], low.shift),
-                )
+                products, widths = product(queries[here], rows.T), (width[here], shift)
+                mine = kernels.Lists(*(getattr(part, name)[here] for name in part._fields))
                 kernels.keep_products(products, sizes, widths, first + start, question.exclude[here], mine)
         return len(block), part
 
@@ -450,10 +407,10 @@ def product_pass(
     full = best.fill == size
     # Products of huge float32 rows may have overflowed: nothing is then known.
     unsafe = atoms.dtype == np.float32 and norms.radius > _SINGLE_LIMIT
-    rest = np.where(full, _above(best.floors, low.exponents), -np.inf)
+    rest = np.where(full, _above(best.floors, exponents), -np.inf)
     kernels.sort_lists(best)
     ids, keys = best.ids[:, :size], best.keys[:, :size]
-    uppers = np.where(ids >= 0, _above(keys, low.exponents[:, None]), -np.inf)
+    uppers = np.where(ids >= 0, _above(keys, exponents[:, None]), -np.inf)
     return ids, uppers, np.full_like(rest, np.inf) if unsafe else rest, norms
 
 
@@ -469,14 +426,9 @@ def _above(keys: Matrix, exponents: Ints) -> Vector:
 # query q0 and the norms kept, any number a gives
 # <q, s> = a <q0, s> + <q - a q0, s> <= a <q0, s> + |q - a q0| |s|.
 
-PROBES = 256
-"""Atoms whose best score is the threshold of screening."""
-
-SHARE = 0.05
-"""Largest share of the atoms that is scored instead of a pass."""
-
-WORTH = 2 * PROBES
-"""Atoms from which on screening can score fewer than all."""
+PROBES = 256  # atoms whose best score is the threshold of screening
+SHARE = 0.05  # largest share of the atoms that is scored instead of a pass
+WORTH = 2 * PROBES  # atoms from which on screening can score fewer than all
 
 _RANGE = 2.0**100
 _SINGLE, _SINGLE_TINY = 2.0**-24, 2.0**-126
@@ -528,7 +480,7 @@ class ReferencePass:
         probes = probes[probes >= 0]
         if not len(probes):
             return None
-        best = float(rescore(atoms.take(probes), query).max())
+        best = float(asking.rescore(atoms.take(probes), query).max())
         found: Ids = np.empty(int(SHARE * n), np.int64)
         count = kernels.collect_reaching(*known, banned, best, found)
         if count < 0:
@@ -541,7 +493,7 @@ class ReferencePass:
             ids = found[:count]
             uppers = rule.slope * self.scores[ids].astype(np.float64)
             uppers += rule.rho * self.norms.each[ids].astype(np.float64) + rule.shift
-            return keep_highest(uppers, ids, k)[1], len(probes)
+            return asking.keep_highest(uppers, ids, k)[1], len(probes)
         return found[:count], len(probes)
 
 

@@ -27,20 +27,11 @@ from wolfhound.data.atoms import Fingerprint, MappedAtoms, fingerprint
 from wolfhound.data.files import lock, summary, valid_ids
 from wolfhound.oracles.asking import CheckedOracle, Question, merge
 
-BEAT = 0.05
-"""Seconds between two reports of who waits: so late a deadline or Ctrl-C is obeyed."""
+BEAT = 0.05  # seconds between two reports of who waits: so late a deadline or Ctrl-C is obeyed
+_PAUSE = 0.1  # seconds after which a shard that was down is asked again
+_REMEMBERED = 1024  # tickets that were stopped and are not forgotten; more are never under way
 
-_PAUSE = 0.1
-"""Seconds after which a shard that was down is asked again."""
-
-_REMEMBERED = 1024
-"""Tickets that were stopped and are not forgotten; more are never under way."""
-
-Ticket: TypeAlias = tuple[int, int]
-"""Names one round trip: the process that asks, and a count."""
-
-Swept: TypeAlias = Callable[[int, Any], int]
-"""How many atoms the answer of a shard stands for."""
+Ticket: TypeAlias = tuple[int, int]  # names one round trip: the process that asks, and a count
 
 _tickets = itertools.count()
 
@@ -57,13 +48,6 @@ class ShardPlace(NamedTuple):
 
     first: int = 0  # id of its first atom
     expected: Fingerprint | None = None  # of its atoms when they were first read; others are refused
-
-
-class ShardTask(Protocol):
-    """Something to do where a shard lives; pickled on the way there, as is its answer."""
-
-    def run(self, oracle: Oracle, first: int) -> Any:
-        """Do it; `first` is the id that the shard's first atom has among all."""
 
 
 class AtomFacts(NamedTuple):
@@ -84,16 +68,15 @@ class ShardFacts(NamedTuple):
 
 @final
 class Describe:
-    """Ask for the `ShardFacts`: the host has them."""
+    """Ask for the `ShardFacts`."""
 
-
-def _describe(oracle: Oracle, known: Fingerprint) -> ShardFacts:
-    """Return the facts of a shard whose atoms have this fingerprint, which is not made twice."""
-    atoms, mapped = oracle.atoms, None
-    if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
-        inner = atoms.atoms
-        mapped = atoms.fn, AtomFacts(inner.shape, inner.dtype.name, fingerprint(inner))
-    return ShardFacts(AtomFacts(atoms.shape, atoms.dtype.name, known), mapped, os.getpid())
+    def run(self, oracle: Oracle, known: Fingerprint) -> ShardFacts:
+        """Return the facts of a shard whose atoms have this fingerprint, which is not made twice."""
+        atoms, mapped = oracle.atoms, None
+        if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
+            inner = atoms.atoms
+            mapped = atoms.fn, AtomFacts(inner.shape, inner.dtype.name, fingerprint(inner))
+        return ShardFacts(AtomFacts(atoms.shape, atoms.dtype.name, known), mapped, os.getpid())
 
 
 @final
@@ -151,7 +134,7 @@ class ShardHost:
         if threads is not None:
             set_threads(threads)
 
-    def run(self, ticket: Ticket, task: ShardTask | Describe, place: ShardPlace) -> Any:
+    def run(self, ticket: Ticket, task: ShardSearch | Take | Describe, place: ShardPlace) -> Any:
         """Do a task; None if it was stopped.
 
         OSError if the atoms are not those that were expected.
@@ -166,7 +149,7 @@ class ShardHost:
                 leave(0)
                 oracle, known = self._open(place.expected)
                 if isinstance(task, Describe):
-                    return _describe(oracle, known)
+                    return task.run(oracle, known)
                 return task.run(oracle, place.first)
         except Cut:
             return None
@@ -226,72 +209,6 @@ class LocalShard:
 # ---------------------------------------------------------------- who waits for it
 
 
-class RoundTrip:
-    """Tasks for some shards, begun at once and waited for with a report.
-
-    A shard that is down is asked again until it answers or fails for good. Whatever else
-    ends the wait, a deadline, Ctrl-C or an error, stops the work that is under way.
-
-    `tasks` are by number of the shard.
-    """
-
-    def __init__(
-        self, shards: Sequence[Shard], places: Sequence[ShardPlace], tasks: Mapping[int, Any]
-    ) -> None:
-        self._shards, self._places, self._tasks = shards, places, tasks
-        self._ticket = (os.getpid(), next(_tickets))
-        self._pending: dict[Future[Any], int] = {}
-        self._later: dict[int, float] = {}
-        self.answers: dict[int, Any] = {}
-        self.down: set[int] = set()
-
-    def run(self, swept: Swept) -> dict[int, Any]:
-        """Return the answers by shard; `swept` says how many atoms one stands for."""
-        try:
-            for i in self._tasks:
-                self._begin(i)
-            while self._pending or self._later:
-                for i in self._hear():
-                    report_rows(swept(i, self.answers[i]))
-                report_rows(0)
-        except BaseException:
-            for future, i in self._pending.items():
-                self._shards[i].stop(self._ticket)
-                future.cancel()
-            raise
-        return self.answers
-
-    def _begin(self, i: int) -> None:
-        self._pending[self._shards[i].begin(self._ticket, self._tasks[i], self._places[i])] = i
-
-    def _hear(self) -> list[int]:
-        """Wait for a beat; return the shards that have answered."""
-        if self._pending:
-            done, _ = wait(self._pending, BEAT, FIRST_COMPLETED)
-        else:
-            time.sleep(BEAT)
-            done = set()
-        heard = [self._pending.pop(future) for future in done if self._note(future)]
-        now = time.monotonic()
-        for i in [i for i, due in self._later.items() if due <= now]:
-            del self._later[i]
-            self._begin(i)
-        return heard
-
-    def _note(self, future: Future[Any]) -> bool:
-        """Keep an answer; whether there is one, not a shard to be asked again."""
-        i, error = self._pending[future], future.exception()
-        if isinstance(error, ShardDown):
-            del self._pending[future]
-            self._later[i] = time.monotonic() + _PAUSE
-            self.down.add(i)
-            return False
-        if type(error) is ValueError:
-            raise ValueError(f"shard {i}: {error}") from error
-        self.answers[i] = future.result()
-        return True
-
-
 @final
 class ShardSet:
     """All shards, and how often they were asked."""
@@ -299,10 +216,9 @@ class ShardSet:
     def __init__(self, shards: Sequence[Shard]) -> None:
         self.shards = tuple(shards)
         self._open, self._places = True, [ShardPlace()] * len(self.shards)
-        self._waits = Tally()
+        self.trips = {name: Tally() for name in ("query", "take", "waits")}
         self.facts = self.describe()  # what the shards said of themselves when they were first read
-        self._waits = Tally()  # the first start is none
-        self.trips = {"query": Tally(), "take": Tally(), "waits": self._waits}
+        self.trips["waits"] = Tally()  # the first start is none
         self.sizes = [facts.atoms.shape[0] for facts in self.facts]
         self.firsts: Ids = np.cumsum([0, *self.sizes], dtype=np.int64)
         starts = self.firsts.tolist()
@@ -312,22 +228,50 @@ class ShardSet:
 
     def describe(self) -> tuple[ShardFacts, ...]:
         """Ask all shards what they are now."""
-        found = self._ask(dict.fromkeys(range(len(self.shards)), Describe()))
+        found = self.ask(dict.fromkeys(range(len(self.shards)), Describe()))
         return tuple(found[i] for i in range(len(self.shards)))
 
-    def ask(self, kind: str, tasks: Mapping[int, Any], swept: Swept | None = None) -> dict[int, Any]:
-        """Make one round trip to some shards, counted as `kind`; see `RoundTrip.run`."""
-        self.trips[kind].add()
-        return self._ask(tasks, swept)
+    def ask(
+        self, tasks: Mapping[int, Any], swept: Callable[[int, Any], int] = lambda i, answer: 0
+    ) -> dict[int, Any]:
+        """Begin tasks at once, and wait for the answers with a report; both by number of the shard.
 
-    def _ask(self, tasks: Mapping[int, Any], swept: Swept | None = None) -> dict[int, Any]:
+        `swept` says how many atoms the answer of a shard stands for.
+        A shard that is down is asked again until it answers or fails for good. Whatever else
+        ends the wait, a deadline, Ctrl-C or an error, stops the work that is under way.
+        """
         if not self._open:
             raise OSError("the shards are closed")
-        trip = RoundTrip(self.shards, self._places, tasks)
+        ticket, answers, down = (os.getpid(), next(_tickets)), dict[int, Any](), set[int]()
+        pending, due = dict[Future[Any], int](), dict.fromkeys(tasks, 0.0)
         try:
-            return trip.run(swept or (lambda i, answer: 0))
+            while pending or due:
+                now = time.monotonic()
+                for i in [i for i, when in due.items() if when <= now]:
+                    del due[i]
+                    pending[self.shards[i].begin(ticket, tasks[i], self._places[i])] = i
+                if not pending:
+                    time.sleep(BEAT)
+                for future in wait(pending, BEAT, FIRST_COMPLETED).done:
+                    i, error = pending[future], future.exception()
+                    if isinstance(error, ShardDown):
+                        down.add(i)
+                        due[i] = time.monotonic() + _PAUSE
+                    elif type(error) is ValueError:
+                        raise ValueError(f"shard {i}: {error}") from error
+                    else:
+                        answers[i] = future.result()
+                        report_rows(swept(i, answers[i]))
+                    del pending[future]
+                report_rows(0)
+        except BaseException:
+            for future, i in pending.items():
+                self.shards[i].stop(ticket)
+                future.cancel()
+            raise
         finally:
-            self._waits.add(len(trip.down))
+            self.trips["waits"].add(len(down))
+        return answers
 
     def close(self) -> bool:
         """End the shards; whether they were open."""
@@ -382,9 +326,8 @@ class ShardedAtoms:
         owner = np.searchsorted(firsts, ids, side="right") - 1
         mine = {int(i): np.flatnonzero(owner == i) for i in np.unique(owner)}
         if mine:
-            found = self._set.ask(
-                "take", {i: Take(ids[at] - firsts[i], self._inner) for i, at in mine.items()}
-            )
+            self._set.trips["take"].add()
+            found = self._set.ask({i: Take(ids[at] - firsts[i], self._inner) for i, at in mine.items()})
             for i, at in mine.items():
                 out[at] = found[i]
         return out
@@ -397,7 +340,6 @@ class ShardedAtoms:
                 yield first, lock(self.take(np.arange(first, min(first + rows, stop))))
 
     def __repr__(self) -> str:
-        """Shape, dtype and number of shards."""
         return summary(self, f"{len(self._facts)} shards")
 
 
@@ -484,7 +426,8 @@ class Sharded(CheckedOracle):
         wide = question.k if self._width is None else max(self._width, -(-question.k // shards))
         task = ShardSearch(question.queries, min(wide, question.k), thresholds, question.exclude)
         tasks = dict.fromkeys(range(shards), self._pack(task))
-        parts = self._set.ask("query", tasks, lambda i, hits: round(hits.passes * sizes[i]))
+        self._set.trips["query"].add()
+        parts = self._set.ask(tasks, lambda i, hits: round(hits.passes * sizes[i]))
         return merge([parts[i] for i in tasks], sizes, question)
 
     def close(self) -> None:
@@ -499,6 +442,5 @@ class Sharded(CheckedOracle):
         self.close()
 
     def __repr__(self) -> str:
-        """The atoms and the round trips so far."""
         trips = ", ".join(f"{name} {times}" for name, times in self.counts.items())
         return f"Sharded({self._atoms!r}; {trips})"

@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Vector
+from wolfhound.core.contracts import AtomsLike, Hits, Ids, Vector
 from wolfhound.core.progress import report_rows
 from wolfhound.core.threads import alone
 from wolfhound.core.validate import count, rng
@@ -21,14 +21,9 @@ from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import IndexKind
 from wolfhound.oracles.scan import Scan
 
-LEAST = 1000
-"""Atoms of a sample by default, if that is more than 1 % of them."""
-
-_RUN = 32 << 10
-"""Bytes of a run of neighbours: single rows miss the cache (measured: twice as slow)."""
-
-_RUNS = 64
-"""A sample has at least so many runs, lest it show one corner of an ordered file."""
+LEAST = 1000  # atoms of a sample by default, if that is more than 1 % of them
+_RUN = 32 << 10  # bytes of a run of neighbours: single rows miss the cache (measured: twice as slow)
+_RUNS = 64  # a sample has at least so many runs, lest it show one corner of an ordered file
 
 
 @final
@@ -78,8 +73,13 @@ class RandomSubset(CheckedOracle):
         """Answer checked queries from one sample; thresholds are ignored."""
         with alone:  # what one call draws is not mixed with what another thread does
             ids = _draw(self._rng, self._atoms.shape[0], self._size, self._run)
-        if len(question.queries) == 1 and (hits := _answer_at_once(self._atoms, ids, question)) is not None:
-            return hits
+        rows, wide = in_memory(self._atoms), (1, len(ids))
+        if rows is not None and len(question.queries) == 1 and len(ids) <= block_rows(self._atoms):
+            top, best = empty_top(rows, question.k), (np.empty(wide), np.empty(wide, np.int64))
+            found = best_listed(rows, question.queries, ids[None], question.exclude, best, top)
+            report_rows(len(ids))
+            if found >= 0:  # else some are not finite: the scan says which
+                return make_hits(top, found, 0.0, math.inf)
         scored = np.full(len(question.queries), self._size)
         at = np.minimum(np.searchsorted(ids, question.exclude), len(ids) - 1)
         excluded = np.where(ids[at] == question.exclude, at, -1)  # places in the sample
@@ -98,7 +98,6 @@ class RandomSubset(CheckedOracle):
         )
 
     def __repr__(self) -> str:
-        """The atoms and the size of a sample."""
         return f"RandomSubset({self._atoms!r}, size={self._size})"
 
 
@@ -116,22 +115,9 @@ def _draw(rng: np.random.Generator, n: int, size: int, run: int) -> Ids:
     return np.concatenate([ring[over:] + (turn - n), ring[:over] + turn])
 
 
-def _answer_at_once(atoms: Atoms, ids: Ids, question: Question) -> Hits | None:
-    """Answer one query from rows in memory, in one block; None if they are not, or not finite."""
-    rows = in_memory(atoms)
-    if rows is None or len(ids) > block_rows(atoms):
-        return None
-    top = empty_top(rows, question.k)
-    best = np.empty((1, len(ids))), np.empty((1, len(ids)), np.int64)
-    found = best_listed(rows, question.queries, ids[None], question.exclude, best, top)
-    report_rows(len(ids))
-    return make_hits(top, found, 0.0, math.inf) if found >= 0 else None
-
-
 # ---------------------------------------------------------------- what it costs
 
-_LOSS = 0.025
-"""Outside, a share p of the atoms reaches ``1 - loss / p``; inside, ``n^(c^2)`` reach c."""
+_LOSS = 0.025  # outside, a share p of the atoms reaches ``1 - loss / p``; inside, ``n^(c^2)`` reach c
 
 
 def _estimate(work: Workload) -> Estimate:

@@ -16,16 +16,13 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.core.threads import Tally
 from wolfhound.core.validate import count, require, rng, within
-from wolfhound.oracles.asking import CheckedOracle, Question, ask_index, pad, patch, rescore
+from wolfhound.oracles import asking
+from wolfhound.oracles.asking import CheckedOracle, Cost, Question
 from wolfhound.oracles.scan import Scan
 from wolfhound.oracles.subset import RandomSubset
 
-_COMPARED = 64
-"""Rows that are compared to see whether two oracles have the same atoms."""
-
-_KEPT = 4
-"""Best atoms of an answer of the index that are remembered: it has scored so many again in any case."""
-
+_COMPARED = 64  # rows that are compared to see whether two oracles have the same atoms
+_KEPT = 4  # best atoms of an answer of the index that are remembered: it has scored so many again in any case
 _SMALL, _WIDER, _MOST = 0.05, 4, 0.25
 """Share of the atoms that a sample has at most; how it grows where too little is found; the share from
 which on a pass, which proves its answer, is made instead."""
@@ -127,43 +124,36 @@ class Tiered(CheckedOracle):
         return hits
 
     def __repr__(self) -> str:
-        """The tiers, and what each has answered."""
         served = ", ".join(f"{name} {times}" for name, times in self.counts.items())
         kept = f"cache={self._room}, sample={self.sample}"
         return f"Tiered({self._index!r}, {self._exact!r}, {kept}; served: {served})"
 
     def _escalate(self, question: Question, floors: Vector) -> Hits:
-        hits, left, above = self._recall(question), np.arange(len(floors)), self._above
+        hits, left, above = self._cache.query(question), np.arange(len(floors)), self._above
+        if self._few:
+            hits = _best_of([hits, asking.ask_index(self._sample, question, None)])
         if len(above) == len(floors):  # else with which of the last answers to compare is not known
             # Where too few are known for k answers, the index may have the rest.
             enough = np.where(hits.ids[:, -1] >= 0, floors + self._ratio * above, np.inf)
             left = self._serve("cache", hits, enough)
         if len(left):
             found = _best_of([_without_cost(hits, left), self._search(question.only(left), floors[left])])
-            hits = patch(hits, left, found)
+            hits = asking.patch(hits, left, found)
             self._note(left, found, floors)
             # Where it is proved that none reaches the threshold, no second pass is made.
             enough = np.where(found.bounds < floors[left], -np.inf, floors[left])
             left = left[self._serve("index", found, enough)]
         if len(left):
             found = self._prove(question.only(left))
-            hits = patch(hits, left, found)
+            hits = asking.patch(hits, left, found)
             self._note(left, found, floors)
         return hits
-
-    def _recall(self, question: Question) -> Hits:
-        """Answer from what was found before, and from a fresh sample."""
-        known = self._cache.query(question)
-        return _best_of([known, ask_index(self._sample, question, None)]) if self._few else known
 
     def _search(self, question: Question, floors: Vector) -> Hits:
         """Ask the index, and remember more of its answer than is wanted."""
         # One that proves would make a pass where it misses; that pass is to bring a harvest.
         asked = np.full_like(floors, -np.inf) if self._index is self._exact else floors
-        wide = max(question.k, min(_KEPT, self._room))
-        found = ask_index(self._index, replace(question, k=wide), asked)
-        self._cache = self._cache.remember(found, self._room)
-        return _cut(found, question.k)
+        return self._harvest(self._index, question, min(_KEPT, self._room), asked)
 
     def _serve(self, tier: str, found: Hits, enough: Vector) -> Ints:
         """Count what a tier has answered well enough; return the others."""
@@ -186,13 +176,16 @@ class Tiered(CheckedOracle):
 
         A pass costs hardly more for them, and a tenth of the passes is enough.
         """
-        m, k = len(question.queries), question.k
+        m = len(question.queries)
         self._served["exact"].add(m)
-        wide = max(k, self._room // (2 * m))
-        hits = ask_index(self._exact, replace(question, k=wide), None)
-        if wide > k:
-            self._cache = self._cache.remember(hits, self._room)
-        return _cut(hits, k)
+        return self._harvest(self._exact, question, self._room // (2 * m), None)
+
+    def _harvest(self, oracle: Oracle, question: Question, most: int, floors: Vector | None) -> Hits:
+        """Ask for more atoms than are wanted, remember all, and return those that are wanted."""
+        k = question.k
+        hits = asking.ask_index(oracle, replace(question, k=max(k, most)), floors)
+        self._cache = self._cache.remember(hits, self._room)
+        return replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
 
 
 @final
@@ -236,10 +229,10 @@ class Audited(CheckedOracle):
 
     def answer(self, question: Question, thresholds: Vector | None = None) -> Hits:
         """Answer checked queries, and audit the answers if it is time."""
-        hits = ask_index(self._oracle, question, thresholds)
+        hits = asking.ask_index(self._oracle, question, thresholds)
         if self._calls.add() % self._every:
             return hits
-        truth = ask_index(self._exact, replace(question, k=1), None)
+        truth = asking.ask_index(self._exact, replace(question, k=1), None)
         return replace(
             hits,
             # Both are proved. An oracle with sums of its own may err above a bound by rounding.
@@ -250,7 +243,6 @@ class Audited(CheckedOracle):
         )
 
     def __repr__(self) -> str:
-        """The oracles and how often they are compared."""
         return f"Audited({self._oracle!r}, {self._exact!r}, every={self._every})"
 
 
@@ -291,21 +283,17 @@ class _AtomCache(NamedTuple):
         m, size, k = len(question.queries), len(self.ids), question.k
         scores = np.empty((m, size))
         for i, query in enumerate(question.queries):
-            scores[i] = rescore(self.rows, query)
+            scores[i] = asking.rescore(self.rows, query)
             if question.exclude.shape[1]:
                 scores[i, np.isin(self.ids, question.exclusions(i))] = -np.inf
-        best = np.lexsort((np.broadcast_to(self.ids, scores.shape), -scores), axis=1)[:, :k]
-        scores = np.take_along_axis(scores, best, 1)
-        ids = np.where(scores > -np.inf, self.ids[best], -1)
-        return Hits(
-            ids=pad(ids, k, -1),
-            scores=pad(scores, k, -np.inf),
-            bounds=np.full(m, np.inf),
-            rows=self.rows[best.ravel()],
-            slots=pad(np.where(ids >= 0, np.arange(best.size).reshape(best.shape), 0), k, 0),
-            scored=np.full(m, size),
-            passes=0.0,
-        )
+        scores, ids = asking.rank(scores, np.broadcast_to(self.ids, scores.shape), k)
+        ids = np.where(scores > -np.inf, ids, -1)
+        order = np.argsort(self.ids)
+
+        def take(wanted: Ids) -> Matrix:
+            return self.rows[order[np.searchsorted(self.ids, wanted, sorter=order)]]
+
+        return asking.build_hits(take, scores, ids, np.full(m, np.inf), Cost(np.full(m, size)))
 
     def remember(self, hits: Hits, room: int) -> _AtomCache:
         """Return a cache with the atoms of an answer too, the best of each query kept longest."""
@@ -319,34 +307,11 @@ class _AtomCache(NamedTuple):
 
 
 def _best_of(parts: Sequence[Hits]) -> Hits:
-    """Return the best atoms of several answers to the same questions, each atom once."""
-    ids = np.concatenate([part.ids for part in parts], axis=1)
-    scores = np.concatenate([part.scores for part in parts], axis=1)
-    firsts = np.cumsum([0, *(len(part.rows) for part in parts)])
-    slots = np.concatenate([part.slots + first for part, first in zip(parts, firsts, strict=False)], axis=1)
-    if (k := parts[0].ids.shape[1]) > 1:
-        order = np.lexsort((-scores, ids), axis=1)
-        ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
-        again = (ids[:, 1:] == ids[:, :-1]) & (ids[:, 1:] >= 0)
-        ids[:, 1:][again], scores[:, 1:][again] = -1, -np.inf
-    order = np.lexsort((ids, -scores), axis=1)[:, :k]
-    ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
-    return Hits(
-        ids=ids,
-        scores=scores,
-        # Each is proved of all atoms. An oracle with sums of its own may err above one by rounding.
-        bounds=np.maximum(np.min([part.bounds for part in parts], axis=0), scores[:, 0]),
-        rows=np.concatenate([part.rows for part in parts]),
-        slots=np.where(ids >= 0, slots, 0),
-        scored=np.sum([part.scored for part in parts], axis=0),
-        passes=sum(part.passes for part in parts),
-        radius=min(part.radius for part in parts),
-    )
-
-
-def _cut(hits: Hits, k: int) -> Hits:
-    """Keep the k best of each answer."""
-    return replace(hits, ids=hits.ids[:, :k], scores=hits.scores[:, :k], slots=hits.slots[:, :k])
+    """Return the best atoms of several answers to the same questions."""
+    best = np.max([part.scores[:, 0] for part in parts], axis=0)
+    # Each is proved of all atoms. An oracle with sums of its own may err above one by rounding.
+    bounds = np.maximum(np.min([part.bounds for part in parts], axis=0), best)
+    return asking.best_of(parts, bounds, parts[0].ids.shape[1])
 
 
 def _without_cost(hits: Hits, which: Ints) -> Hits:

@@ -9,7 +9,7 @@ from typing import final
 
 from numpy.typing import ArrayLike
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Oracle, Vector
+from wolfhound.core.contracts import AtomsLike, Hits, Oracle, Vector
 from wolfhound.core.validate import count, function, matrix, oracle, require
 from wolfhound.data.atoms import MappedAtoms, as_atoms
 from wolfhound.oracles.asking import CheckedOracle, Question, ask_index, check_thresholds, offer
@@ -67,7 +67,12 @@ class Projected(CheckedOracle):
         function(phi, "phi", "a function of queries")
         if thresholds is not None:
             function(thresholds, "thresholds", "a function of queries and scores")
-        self._atoms = _before(index.atoms) if atoms is None else as_atoms(atoms)
+        if atoms is None:
+            if not isinstance(index.atoms, MappedAtoms):
+                rule = "given, as the index is not over MappedAtoms"
+                raise TypeError(f"`atoms` must be {rule}. Got {index.atoms!r}.")
+            atoms = index.atoms.atoms
+        self._atoms = as_atoms(atoms)
         self._extra = count(extra, "extra")
         self._thresholds = thresholds
         n, mapped = self._atoms.shape[0], index.atoms.shape[0]
@@ -88,10 +93,3 @@ class Projected(CheckedOracle):
     def __repr__(self) -> str:
         """The index and the atoms."""
         return f"Projected({self._index!r}, {self._atoms!r}, extra={self._extra})"
-
-
-def _before(mapped: Atoms) -> Atoms:
-    """What was mapped."""
-    if not isinstance(mapped, MappedAtoms):
-        raise TypeError(f"`atoms` must be given, as the index is not over MappedAtoms. Got {mapped!r}.")
-    return mapped.atoms

@@ -177,14 +177,11 @@ class Halved:
     may be rounding for the most part, and would be asked for again and again.
     """
 
+    steps = math.inf  # the driver sees the goal
+
     def __init__(self, first: float | None, *, trusted: bool) -> None:
         self._phi, self._guessed, self._trusted = first, first is None, trusted
         self._empty: Point | None = None
-
-    @property
-    def steps(self) -> float:
-        """Inf: the driver sees the goal."""
-        return math.inf
 
     def at(self, point: Point, ask: Asker) -> float:
         """Phi at a point."""
@@ -207,10 +204,6 @@ class Halved:
             self._phi, self._guessed = gap, False
         return taken
 
-    def over(self, t: int) -> None:
-        """Never: the driver sees the goal."""
-        return
-
 
 @final
 class Fixed:
@@ -223,23 +216,20 @@ class Fixed:
     def __init__(self, tau: float, diameter: float | None, *, ratio: float, atol: float) -> None:
         self._tau, self._diameter = tau, diameter
         self._ratio, self._atol = ratio, atol
-        self._steps: float | None = None
-
-    @property
-    def steps(self) -> float:
-        """T, inf before it is known."""
-        return math.inf if self._steps is None else self._steps
+        self.steps = math.inf  # T, once it is known
+        self._begun = False
 
     def at(self, point: Point, ask: Asker) -> float:
         """Phi for this gradient; at the first point, also T."""
         if self._diameter is None:
             self._diameter = diameter_bound(ask.oracle.atoms)
             ask.passes += 2.0
-        if self._steps is None:
+        if not self._begun:
+            self._begun = True
             curvature, first = ask.objective.smoothness * self._diameter**2, point.upper - ask.lower
             known = self._atol > 0.0 and curvature < math.inf and first < math.inf
             wanted = {"c": self._ratio, "curvature": curvature, "first": first}
-            self._steps = theory.steps(min(self._atol, 1e300), **wanted) if known else math.inf
+            self.steps = theory.steps(min(self._atol, 1e300), **wanted) if known else math.inf
         return self._tau * norm(point.grad) * 0.5 * self._diameter
 
     def none(self, point: Point, proved: float) -> Status:
@@ -249,10 +239,6 @@ class Fixed:
     def guess(self, gap: float) -> bool:
         """Never: Phi is given."""
         return False
-
-    def over(self, t: int) -> Status | None:
-        """Why the run ends, with t steps taken: finished after T. None: it goes on."""
-        return Status.FINISHED if t >= self.steps else None
 
 
 Wanted: TypeAlias = Halved | Fixed
@@ -298,8 +284,8 @@ class Separation:
         return None
 
     def over(self, t: int) -> Status | None:
-        """Why the run ends, with t steps taken; None: it goes on."""
-        return self._wanted.over(t) if self._end is None else self._end
+        """Why the run ends: as was found, or finished after T of the theorem. None: it goes on."""
+        return Status.FINISHED if self._end is None and t >= self._wanted.steps else self._end
 
     def _audit(self, point: Point, hits: Hits) -> Hits:
         """Make a pass where enough was scored since the last one: audits cost no more than the run."""

@@ -54,9 +54,7 @@ class Option:
     query_seconds: float
     total_seconds: float  # to build it, and for all queries
     nbytes: int  # memory beside the atoms
-    pays_from: (
-        float  # queries, as an exact oracle would ask, from which on it costs less than a scan; inf: never
-    )
+    pays_from: float  # queries, as an exact oracle asks, from which on it beats a scan; inf: never
     objection: str  # why it is not eligible; "" if it is
     make: Make = field(repr=False, compare=False)
 
@@ -107,26 +105,13 @@ class Choice(HasSummary):
     """The cheapest oracle that will do, and all that were weighed.
 
     Its text explains it. Made by `choose_oracle`.
-
-    Attributes
-    ----------
-    atoms : Atoms, optional
-        None: a plan for atoms that are not there yet.
-    options : tuple of Option
-        All, eligible or not; the first is a scan.
-    queries : int
-        As an exact oracle would ask.
-    proof : bool
-        Whether bounds were asked for.
-    workload : Workload
-        What was asked of every oracle, speeds included.
     """
 
-    atoms: Atoms | None = field(compare=False)
-    options: tuple[Option, ...]
-    queries: int
-    proof: bool
-    workload: Workload
+    atoms: Atoms | None = field(compare=False)  # None: a plan for atoms that are not there yet
+    options: tuple[Option, ...]  # all, eligible or not; the first is a scan
+    queries: int  # as an exact oracle would ask
+    proof: bool  # whether bounds were asked for
+    workload: Workload  # what was asked of every oracle, speeds included
 
     @property
     def chosen(self) -> Option:
@@ -140,15 +125,7 @@ class Choice(HasSummary):
         return found[name]
 
     def build(self, name: str | None = None, *, seed: int = 0) -> Oracle:
-        """Build the chosen oracle, or another one.
-
-        Parameters
-        ----------
-        name
-            One of `INDEXES`; it is set up for what was asked for.
-        seed
-            Of whatever is random in it.
-        """
+        """Build the chosen oracle, or another one of `INDEXES`, set up for what was asked for."""
         if self.atoms is None:
             raise ValueError("`atoms` must be given to a plan whose oracle is to be built.")
         made = {each.name: each.make for each in self.options}
@@ -159,16 +136,16 @@ class Choice(HasSummary):
 
     def summary(self) -> Summary:
         """Return the choice, all options, and what it rests on."""
-        best, heading = self.chosen, self._heading()
+        best, work, heading = self.chosen, self.workload, self._heading()
         tiles = {
             "oracle": best.title,
             "in all": seconds_text(best.total_seconds),
             "per query": seconds_text(best.query_seconds),
             "memory beside the atoms": bytes_text(best.nbytes),
         }
-        work = self.workload
         numbers = {**pick(work, "n", "d", "ratio", "interior", "batch"), "queries": self.queries}
-        atoms = Field("atoms", self._shape(), {**numbers, "chosen": best.name})
+        shape = f"{work.n:,} x {work.d:,}{' in files' if work.in_files else ''}"
+        atoms = Field("atoms", shape, {**numbers, "chosen": best.name})
         return Summary(
             heading,
             (atoms, *(Field("", tile=tile) for tile in tiles.items())),
@@ -208,10 +185,6 @@ class Choice(HasSummary):
         wish += [f"at most {bytes_text(work.max_memory)}"] if math.isfinite(work.max_memory) else []
         return f"{self.chosen.title}, for {queries_text(self.queries)} {together}: {', '.join(wish)}"
 
-    def _shape(self) -> str:
-        work = self.workload
-        return f"{work.n:,} x {work.d:,}{' in files' if work.in_files else ''}"
-
     def _table(self) -> Grid:
         scan = self.options[0]
         columns: dict[str, Callable[[Option], str]] = {
@@ -229,13 +202,9 @@ class Choice(HasSummary):
             tuple(cell(each) for cell in columns.values()) for each in self.options
         ]
         caption = f"What every oracle costs; {self.chosen.title} is chosen"
-        return Grid(
-            caption, tuple(columns), rows, (0, len(columns) - 1), key="options", records=self._list_options
-        )
-
-    def _list_options(self) -> list[dict[str, object]]:
-        names = [part.name for part in fields(Option) if part.name != "make"]
-        return [pick(each, *names) for each in self.options]
+        known = [part.name for part in fields(Option) if part.name != "make"]
+        left, shown = (0, len(columns) - 1), [pick(each, *known) for each in self.options]
+        return Grid(caption, tuple(columns), rows, left, key="options", records=lambda: shown)
 
     def _verdict(self) -> list[str]:
         """Where the choice would turn."""
@@ -383,26 +352,13 @@ class Plan(Choice):
     """What oracles cost for a number of queries, which of them pays, and what the theorems say.
 
     Its text explains it. Made by `plan`; `Choice` has what it shares with `choose_oracle`.
-
-    Attributes
-    ----------
-    tau : float
-        The inner product on the unit sphere that the best atom has.
-    tau_from : str
-        Where it comes from: "given", "measured" or "isotropic".
-    exponents : dict
-        `Exponent` of every `theory.Regime`, for the ratio of the plan and tau.
-    printed : Exponent
-        As the paper prints it. Wrong: too low.
-    break_even : float
-        The tau above which near-linear hashing scores fewer than n atoms.
     """
 
-    tau: float
-    tau_from: str
-    exponents: dict[Regime, Exponent]
-    printed: Exponent
-    break_even: float
+    tau: float  # the inner product on the unit sphere that the best atom has
+    tau_from: str  # where it comes from: "given", "measured" or "isotropic"
+    exponents: dict[Regime, Exponent]  # for the ratio of the plan and tau
+    printed: Exponent  # as the paper prints it; wrong: too low
+    break_even: float  # the tau above which near-linear hashing scores fewer than n atoms
 
     @property
     def ratio(self) -> float:
@@ -551,7 +507,12 @@ def plan(
     )
     grown = _grow(asked)
     work = replace(work, ratio=_find_ratio(work, grown) if ratio is None else float(ratio))
-    typical, origin = _find_tau(known, work, seed) if tau is None else (float(tau), "given")
+    if tau is not None:
+        typical, origin = float(tau), "given"
+    elif known is None:
+        typical, origin = isotropic_tau(work.n, work.d), "isotropic"
+    else:
+        typical, origin = sample_tau(known, seed=seed), "measured"
     rhos = {each: theory.rho(work.ratio, typical, each) for each in Regime}
     printed = theory.rho_printed(work.ratio, typical)
     return Plan(
@@ -576,13 +537,6 @@ def _find_ratio(work: Workload, queries: Callable[[float], float]) -> float:
         return min((each.total_seconds for each in some if not each.objection), default=math.inf)
 
     return min(RATIOS, key=find_least)
-
-
-def _find_tau(atoms: Atoms | None, work: Workload, seed: int) -> tuple[float, str]:
-    """Return the tau that is typical of atoms, known or not, and where it comes from."""
-    if atoms is None:
-        return isotropic_tau(work.n, work.d), "isotropic"
-    return sample_tau(atoms, seed=seed), "measured"
 
 
 def _grow(queries: int) -> Callable[[float], float]:

@@ -93,7 +93,10 @@ def read_runs(named: Mapping[str, Any], *, shared: bool = False) -> Comparison:
     goals = {each.goal for each in named.values()}
     bounds = [float(each.trace.lower.max(initial=-np.inf)) for each in named.values()]
     if shared:
-        problems = {(each.objective, _identify(each)) for each in named.values()}
+        problems = {
+            (each.objective, *(part.settle().digest for part in getattr(each, "fingerprint", ())))
+            for each in named.values()
+        }
         least = min(float(each.trace.value.min(initial=np.inf)) for each in named.values())
         same = len(problems) == 1 and max(bounds) <= least
         require(same, "shared", "False for runs on several f or atoms", "True")
@@ -106,11 +109,6 @@ def read_runs(named: Mapping[str, Any], *, shared: bool = False) -> Comparison:
         runs[name] = draw.Run(cost, trace.seconds, gap)
     goal, y = goals.pop() if len(goals) == 1 else None, "f above the best bound" if shared else "proved gap"
     return Comparison(runs, goal, draw.SCORED if few else draw.PASSES, y)
-
-
-def _identify(result: Any) -> str:
-    """Which atoms a run had."""
-    return "".join(part.settle().digest for part in getattr(result, "fingerprint", ()))
 
 
 def picture_runs(named: Mapping[str, Any]) -> list[Picture]:

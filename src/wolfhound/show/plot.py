@@ -92,7 +92,8 @@ def draw_all(
         axes.remove()
     for axes, text in zip(places, titles, strict=False):
         below = "\n" if axes.get_title("right") else ""  # a note, which has the line to itself
-        room = 6.0 + _LEGEND_LINE * _count_lines(axes.get_legend_handles_labels()[1])
+        labels = axes.get_legend_handles_labels()[1]
+        room = 6.0 + _LEGEND_LINE * math.ceil(len(labels) / _count_columns(labels))
         look: dict[str, Any] = {"fontsize": 10, "loc": "left", "pad": room if axes.get_legend() else 6.0}
         axes.set_title(verbatim(textwrap.fill(text, _WIDTH)) + below, **look)
     return figure
@@ -134,7 +135,9 @@ def draw_gaps(
     left, right = figure.subplots(1, 2, sharey=True)
     draw_gaps_by(left, runs, x, goal=goal, y=y)
     draw_gaps_by(right, runs, SECONDS, goal=goal)
-    put_legend_below(figure, left, min(len(runs) + 1, 4))
+    handles, labels = left.get_legend_handles_labels()
+    columns = min(len(labels), 4)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     return figure
 
 
@@ -172,12 +175,9 @@ def draw_bars(axes: Axes, names: Sequence[str], values: Vector, *, x: str, faint
     places = np.arange(len(names))
     bars = axes.barh(places, values, color=colours)
     axes.bar_label(bars, [f"{value:.3g}" for value in values], padding=3, fontsize=8, color=GREY)
-    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
-    axes.set_yticks(places, labels=[verbatim(name) for name in shown], fontsize=9)
-    axes.invert_yaxis()
     axes.margins(x=0.12)
     finish_axes(axes, x)
-    axes.grid(visible=False, axis="y")
+    _name_bars(axes, names)
 
 
 def draw_histograms(axes: Axes, every: Vector, chosen: Vector, weights: Vector, *, x: str) -> None:
@@ -205,10 +205,15 @@ def draw_shares(axes: Axes, names: Sequence[str], every: Vector, chosen: Vector,
     places, width = np.arange(len(names)), 0.4
     axes.barh(places - width / 2, every, width, color=PALE, label="all rows")
     axes.barh(places + width / 2, chosen, width, color=COLOURS[0], label="chosen")
-    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
-    axes.set_yticks(places, labels=[verbatim(name) for name in shown], fontsize=9)
-    axes.invert_yaxis()  # the first at the top
     finish_axes(axes, "share of rows", y, legend=True)
+    _name_bars(axes, names)
+
+
+def _name_bars(axes: Axes, names: Sequence[str]) -> None:
+    """Name horizontal bars, the first at the top; no line of a grid lies between them."""
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}\u2026" for name in names]
+    axes.set_yticks(np.arange(len(names)), labels=[verbatim(name) for name in shown], fontsize=9)
+    axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
 
 
@@ -364,13 +369,3 @@ def _count_columns(labels: Sequence[str]) -> int:
     """How many names of a legend stand beside each other."""
     widest = _HANDLE + max(map(len, labels), default=0)
     return max(1, min(len(labels), _WIDTH // widest))
-
-
-def _count_lines(labels: Sequence[str]) -> int:
-    return math.ceil(len(labels) / _count_columns(labels))
-
-
-def put_legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """Name the lines of some axes under the whole figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)

@@ -8,6 +8,7 @@ as SVG: text stays text, colours follow the theme of the page.
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import os
@@ -180,20 +181,16 @@ def _check_result(value: object) -> HasSummary:
 
 
 def _list_versions() -> list[tuple[str, str]]:
-    now = datetime.datetime.now(datetime.UTC)
+    now, found = datetime.datetime.now(datetime.UTC), []
+    for name in _PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found.append((name, version(name)))
     return [
-        *((name, found) for name in _PACKAGES if (found := _find_version(name))),
+        *found,
         ("Python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}, threads {get_threads()}"),
         ("written", f"{now:%Y-%m-%d %H:%M} UTC"),
     ]
-
-
-def _find_version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 # ---------------------------------------------------------------- names and pictures

@@ -7,26 +7,18 @@ from wolfhound.compiled.active_set import AT_ZERO, FREE, STATE, WEIGHT, GramStat
 from wolfhound.compiled.jit import lean_kernel
 from wolfhound.core.contracts import Ints, Vector
 
-MANY = 1 << 40
-"""More atoms and steps than there are."""
+MANY = 1 << 40  # more atoms and steps than there are
 
 
 @lean_kernel
 def solve_cones(
     state: GramState, cross: Vector, squares: Vector, goals: Vector, ids: Ints, weights: Vector, support: Ints
 ) -> None:
-    """Write the atoms and weights of every target.
+    """Write the (m, c) atoms and weights of every target, and (m,) how many.
 
-    Parameters
-    ----------
-    state
-        Of the Gram matrix of n atoms.
-    cross : (m, wide)
-        Products of targets and atoms; `active_set.SHUT` for atoms that must not be used, and the padding.
-    squares, goals : (m,)
-        |b|^2, and the largest violation that is accepted.
-    ids, weights, support : (m, c), (m, c), (m,)
-        Written.
+    `state` is that of the Gram matrix of n atoms; `cross` (m, wide) has the products of targets and atoms,
+    `active_set.SHUT` for atoms that must not be used, and the padding; `squares` and `goals` (m,) are |b|^2,
+    and the largest violation that is accepted.
     """
     linear, states, n = state.linear, state.marks[STATE], len(state.gram)
     for t in range(len(goals)):
@@ -35,7 +27,7 @@ def solve_cones(
             linear[j] = cross[t, j]
         for j in range(n):
             states[j] = AT_ZERO
-        walk(state, ids[t], weights[t], 0, squares[t], goals[t], MANY, MANY)
+        walk(state, None, ids[t], weights[t], 0, squares[t], goals[t], MANY, MANY)
         support[t] = state.sizes[FREE]
         for i in range(support[t]):
             ids[t, i], weights[t, i] = state.labels[i], state.lines[WEIGHT, i]

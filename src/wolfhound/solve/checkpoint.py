@@ -42,11 +42,8 @@ from wolfhound.solve.result import Result, TraceRow, sums_to_one
 
 KIND = "checkpoint"
 
-_MOST = 2.0**62
-"""No counter of a run gets there."""
-
-_SAME = 1e-6
-"""Relative difference of two values of one f at one point: rounding, and much more."""
+_MOST = 2.0**62  # no counter of a run gets there
+_SAME = 1e-6  # relative difference of two values of one f at one point: rounding, and much more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -54,27 +51,14 @@ class Checkpoint(Result):
     """The result of a run so far, INTERRUPTED until it has ended, with what it needs to go on.
 
     `wolfhound.load` gives one, also while the run goes on; `save` keeps the result alone.
-
-    Attributes
-    ----------
-    active_ids, active_weights : (k,)
-        Where the run was; `ids` and `weights` are its best point.
-    pool_ids : (r,) int64
-        Atoms that the method keeps close.
-    proof : (d,) float64, optional
-        Where `lower` was proved.
-    estimate : float
-        What the step rule remembers; nan: nothing.
-    settings : dict of str
-        What tells this run from others.
     """
 
-    active_ids: Ids
+    active_ids: Ids  # where the run was; `ids` and `weights` are its best point
     active_weights: Vector
-    pool_ids: Ids
-    proof: Vector | None
-    estimate: float
-    settings: Mapping[str, str]
+    pool_ids: Ids  # atoms that the method keeps close
+    proof: Vector | None  # where `lower` was proved
+    estimate: float  # what the step rule remembers; nan: nothing
+    settings: Mapping[str, str]  # what tells this run from others
 
     @classmethod
     def of(cls, result: Result, last: State, settings: Mapping[str, str]) -> Checkpoint:
@@ -155,10 +139,6 @@ def _scale(weights: Vector, over: WeightSet | None) -> Vector:
     return weights if over is not None or abs(total - 1.0) <= SCALED else weights / total
 
 
-def _read_settings(value: Any) -> dict[str, str]:
-    return {str(name): str(text) for name, text in dict(value).items()}
-
-
 def _check(found: Checkpoint) -> None:
     Result.codec.check(found)
     for ids, weights in ((found.ids, found.weights), (found.active_ids, found.active_weights)):
@@ -184,7 +164,7 @@ CODEC = Codec(
         "pool_ids": Array(shape=("pool",), dtype=np.int64, low=0, below="n"),
         "proof": Array(shape=("d",), low=-LARGEST, high=LARGEST, optional=True),
         "estimate": Scalar.NUMBER,
-        "settings": Json(dict, _read_settings),
+        "settings": Json(dict, lambda read: {str(name): str(text) for name, text in dict(read).items()}),
     },
     _check,
 )
@@ -208,7 +188,12 @@ class CheckpointWriter:
     ) -> None:
         self._given, self._file = file, store.place(file, "checkpoint")
         self._objective, self._exclude, self._over = objective, options["exclude"], options.get("over")
-        self._settings = describe_run(objective, method, options)
+        # What tells runs over the same atoms apart, as a number or a digest. Objectives and methods are known
+        # by class and public fields: a function of the caller by its name, so that only its value at the best
+        # point tells whether it is still the same.
+        self._settings = {"objective": identify(objective), "method": identify(method)}
+        for name, value in options.items():
+            self._settings[name] = repr(value) if isinstance(value, float) else identify(value)
         self._start: Callable[[Start], Start] | None = None
         self._best: State | None = None
         self._rows: list[TraceRow] = []
@@ -287,16 +272,3 @@ class CheckpointWriter:
             rule = "`checkpoint` must be a file that can be written."
             why = error.strerror or error
             raise OSError(f"{rule} Got {self._file}: {why}. What it held before is still there.") from None
-
-
-def describe_run(objective: Objective, method: Method, options: Mapping[str, Any]) -> dict[str, str]:
-    """What tells a run from others over the same atoms, by name: a number, or a digest.
-
-    Objectives and methods are known by their class and public fields (`identify`): a
-    function of the caller by its name, so that only its value at the best point tells
-    whether it is still the same.
-    """
-    known = {"objective": identify(objective), "method": identify(method)}
-    for name, value in options.items():
-        known[name] = repr(value) if isinstance(value, float) else identify(value)
-    return known

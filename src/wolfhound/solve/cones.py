@@ -21,6 +21,9 @@ from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.solve._cone_kernels import solve_cones
 from wolfhound.solve.minimize import minimize
 
+BLOCK = 1 << 16
+"""Entries of atoms that are scaled at a time."""
+
 SPREAD = 0.05
 """Least share of its square that all atoms must have along their mean, for that to be the direction."""
 
@@ -42,14 +45,26 @@ class ConeAtoms:
     def __init__(self, rows: Vector, *, price: float = 0.0, ridge: float = 0.0) -> None:
         self.price, self.ridge = price, ridge
         self.atoms, self.exponents = rows, np.zeros(len(rows), np.int64)
+        largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
         if price == 0.0 and ridge == 0.0:
-            _, exponents = np.frexp(np.abs(rows).max(axis=1))
-            scaled = np.ldexp(rows, 1 - exponents[:, None])
-            exact = (np.ldexp(scaled, exponents[:, None] - 1) == rows) & np.isfinite(scaled)
-            self.exponents = np.where(exact.all(axis=1), 1 - exponents, 0)
-            self.atoms = np.where(exact.all(axis=1)[:, None], scaled, rows)
-        self.norms = np.linalg.norm(self.atoms, axis=1) * (1.0 + gamma(rows.shape[1] + 4))
-        self.empty = np.flatnonzero(~self.atoms.any(axis=1))
+            self.exponents = 1 - np.frexp(largest)[1].astype(np.int64)
+            self.atoms = self._scale(rows)
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", self.atoms, self.atoms)
+        self.norms = np.sqrt(squares) * (1.0 + gamma(rows.shape[1] + 4))
+        self.empty = np.flatnonzero(largest == 0.0)
+
+    def _scale(self, rows: Vector) -> Vector:
+        """Multiply rows by their powers of two, in blocks that fit a cache; those that would round stay."""
+        scaled, step = np.empty_like(rows), max(1, BLOCK // rows.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for first in range(0, len(rows), step):
+                part, block = slice(first, first + step), scaled[first : first + step]
+                np.multiply(rows[part], np.ldexp(1.0, self.exponents[part])[:, None], out=block)
+                back = block * np.ldexp(1.0, -self.exponents[part])[:, None]
+                rounds = ~(back == rows[part]).all(axis=1)
+                block[rounds], self.exponents[part][rounds] = rows[part][rounds], 0
+        return scaled
 
     def open(self) -> ConeBatch | None:
         """Make the Gram matrix; None if nothing could be proved by it."""
@@ -105,7 +120,8 @@ class ConeBatch:
             ids, weights = np.zeros((len(b), self._room), np.int64), np.zeros((len(b), self._room))
             support, accepted = np.zeros(len(b), np.int64), self._accept(goals, squares)
             solve_cones(self._state, cross, squares, accepted, ids, weights, support)
-            dense = _spread(ids, weights, support, n)
+            dense, held = np.zeros((len(b), n)), np.arange(self._room) < support[:, None]
+            dense[np.repeat(np.arange(len(b)), support), ids[held]] = weights[held]
             away, value, lower = self._prove(b, dense, shut)
         return ConeAnswers(np.ldexp(dense, cone.exponents), away, value, lower)
 
@@ -150,12 +166,3 @@ class ConeBatch:
                 [ray_bound(*map(float, each)) for each in zip(along, square, limits, strict=True)]
             )
         return away, value, np.minimum(np.maximum(lower, 0.0), value)
-
-
-def _spread(ids: Ints, weights: Vector, support: Ints, n: int) -> Vector:
-    """(k, n) weights by atom."""
-    out = np.zeros((len(ids), n))
-    rows = np.repeat(np.arange(len(ids)), support)
-    held = np.arange(ids.shape[1]) < support[:, None]
-    out[rows, ids[held]] = weights[held]
-    return out

@@ -55,8 +55,7 @@ from wolfhound.solve.result import Result, Trace
 
 HULL = Hull()
 
-_SAME = 64.0 * UNIT
-"""Relative difference of atoms that are one point but for rounding."""
+_SAME = 64.0 * UNIT  # relative difference of atoms that are one point but for rounding
 
 
 @hint_keywords
@@ -237,17 +236,18 @@ def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
     top = np.maximum(-low, high)
     cold = objective.at(start.weights @ start.rows.astype(np.float64))
     values = objective.values(start.pool[:SAMPLE])
-    values, slope, noise = values[np.isfinite(values)], 0.0, 0.0
+    values, slope, noise, blur = values[np.isfinite(values)], 0.0, 0.0, 0.0
     scale = float(np.median(values) - values.min()) if len(values) else 0.0
     if math.isfinite(cold.value):
         slope = max(float((cold.grad @ cold.x - start.pool.astype(np.float64) @ cold.grad).max()), 0.0)
         unit = gamma(len(cold.x) + len(start.weights) + 2)
-        noise = 4.0 * unit * float(np.abs(cold.grad) @ top)
+        noise = 4.0 * unit * float(np.abs(cold.grad) @ top)  # of slopes; of values that of x alone
+        blur = 4.0 * unit * float(np.abs(cold.grad) @ np.abs(cold.x))
         values = np.append(values, cold.value)
     spread = float(np.ptp(values)) if len(values) else 0.0
-    stake = spread if spread > noise else slope
     same = bool((high - low <= _SAME * top).all())
-    return max(scale, slope), 0.0 if same or stake <= noise else stake
+    by_slope = slope if slope > noise else 0.0
+    return max(scale, slope), 0.0 if same else spread if spread > blur else by_slope
 
 
 def _try_starts(
@@ -434,9 +434,7 @@ def _describe_method(method: object) -> str:
 _COPIES = 4
 """Copies of a row of the pool: itself, room to grow, the harvest, and a copy in float64 now and then."""
 
-_BESIDE = 100
-"""Bytes beside each row: ids, scores, places."""
-
+_BESIDE = 100  # bytes beside each row: ids, scores, places
 _LEAST = FullyCorrective(harvest=64, pool=POOL)
 
 

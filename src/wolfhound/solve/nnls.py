@@ -12,7 +12,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Vector
@@ -22,11 +22,8 @@ from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.solve.cones import ConeAtoms
 from wolfhound.solve.minimize import minimize
 
-FEW = 4096
-"""Columns up to which a Gram matrix is made for many right sides."""
-
-CHUNK = 1024
-"""Right sides that are solved and proved at once."""
+FEW = 4096  # columns up to which a Gram matrix is made for many right sides
+CHUNK = 1024  # right sides that are solved and proved at once
 
 
 class _Pair(NamedTuple):
@@ -101,76 +98,39 @@ def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float 
     many = validate.matrix(sides, "b") if sides.ndim == 2 else validate.vector(sides, "b")[:, None]
     steps = math.inf if maxiter is None else float(validate.count(maxiter, "maxiter", low=1))
     goal = validate.number(rtol, "rtol", low=0.0)
-    columns = _Columns(design)
-    found = columns.solve(np.ascontiguousarray(many.T), goal, steps)
+    cone = ConeAtoms(np.ascontiguousarray(design.T))
+    found = _solve(cone, np.ascontiguousarray(many.T), goal, steps)
     if sides.ndim == 2:
         return found
     lower, mass, success = float(found.lower[0]), float(found.mass[0]), bool(found.success[0])
     return NnlsResult(found.x[:, 0].copy(), float(found.rnorm[0]), lower=lower, mass=mass, success=success)
 
 
-class _Columns:
-    """The columns as atoms of a cone."""
-
-    def __init__(self, design: Vector) -> None:
-        self._cone = ConeAtoms(np.ascontiguousarray(design.T))
-
-    def solve(self, targets: Vector, rtol: float, steps: float) -> NnlsResult:
-        """Solve all (k, m) right sides."""
-        (k, _), n = targets.shape, len(self._cone.atoms)
-        x, numbers = np.zeros((n, k)), np.zeros((3, k))
-        done = np.zeros(k, bool)
-        if len(self._cone.empty) == n:
-            numbers[:] = np.linalg.norm(targets, axis=1), np.linalg.norm(targets, axis=1), np.full(k, np.inf)
-            numbers[0] *= 1.0 + gamma(targets.shape[1] + 4)
-            numbers[1] *= 1.0 - gamma(targets.shape[1] + 4)
-            return NnlsResult(x, numbers[0], lower=numbers[1], mass=numbers[2], success=~done)
-        numbers[2] = math.inf
-        if k > 1 and n <= FEW and steps == math.inf:
-            self._solve_batch(targets, rtol, x, numbers, done)
-        for i in np.flatnonzero(~done):
-            self._solve_one(targets[i], (rtol, steps), x[:, i], numbers[:, i], done[i : i + 1])
-        return NnlsResult(x, numbers[0], lower=numbers[1], mass=numbers[2], success=done)
-
-    def _solve_one(
-        self, b: Vector, limits: tuple[float, float], x: Vector, numbers: Vector, done: NDArray[np.bool_]
-    ) -> None:
-        """One right side, by a run of its own."""
-        found = minimize(
-            SquaredDistance(b),
-            self._cone.atoms,
-            over=Cone(),
-            rtol=limits[0],
-            max_steps=limits[1],
-            exclude=self._cone.empty,
-            progress=False,
-        )
-        x[:] = 0.0
-        x[found.ids] = np.ldexp(found.weights, self._cone.exponents[found.ids])
-        numbers[:] = root_up(found.value), root_down(found.lower), found.mass
-        done[0] = found.success
-
-    def _solve_batch(
-        self, targets: Vector, rtol: float, x: Vector, numbers: Vector, done: NDArray[np.bool_]
-    ) -> None:
-        """All right sides by one Gram matrix; those that it proves are done."""
-        batch = self._cone.open()
-        if batch is None:
-            return
-        for first in range(0, len(targets), CHUNK):
+def _solve(cone: ConeAtoms, targets: Vector, rtol: float, steps: float) -> NnlsResult:
+    """Solve all (k, m) right sides by one Gram matrix; those that it does not prove by runs of their own."""
+    (k, m), n = targets.shape, len(cone.atoms)
+    size, unit = np.linalg.norm(targets, axis=1), gamma(m + 4)
+    x, rnorm, lower = np.zeros((n, k)), size * (1.0 + unit), size * (1.0 - unit)
+    mass, done = np.full(k, math.inf), np.full(k, len(cone.empty) == n)  # of columns of zeros 0 is the answer
+    batch = cone.open() if k > 1 and n <= FEW and steps == math.inf else None
+    if batch is not None:
+        for first in range(0, k, CHUNK):
             part = slice(first, first + CHUNK)
             goals = 0.5 * rtol * np.einsum("ij,ij->i", targets[part], targets[part])
             found = batch.solve(targets[part], goals)
-            x[:, part], numbers[0, part] = found.weights.T, found.away
-            numbers[1, part] = [root_down(lower) for lower in found.lower.tolist()]
-            done[part] = 0.5 * (numbers[0, part] ** 2 - numbers[1, part] ** 2) <= goals
+            x[:, part], rnorm[part] = found.weights.T, found.away
+            lower[part] = [_root_down(each) for each in found.lower.tolist()]
+            done[part] = 0.5 * (rnorm[part] ** 2 - lower[part] ** 2) <= goals
+    options: dict[str, Any] = {"over": Cone(), "rtol": rtol, "max_steps": steps, "exclude": cone.empty}
+    for i in np.flatnonzero(~done):
+        run = minimize(SquaredDistance(targets[i]), cone.atoms, **options, progress=False)
+        x[:, i] = 0.0
+        x[run.ids, i] = np.ldexp(run.weights, cone.exponents[run.ids])
+        rnorm[i] = math.sqrt(2.0 * run.value) * (1.0 + 4.0 * UNIT)
+        lower[i], mass[i], done[i] = _root_down(run.lower), run.mass, run.success
+    return NnlsResult(x, rnorm, lower=lower, mass=mass, success=done)
 
 
-def root_up(half_square: float) -> float:
-    """sqrt(2 v), rounded up."""
-    return math.sqrt(2.0 * half_square) * (1.0 + 4.0 * UNIT)
-
-
-def root_down(half_square: float) -> float:
+def _root_down(half_square: float) -> float:
     """sqrt(2 v), rounded down; 0 of what is not positive."""
     return math.sqrt(2.0 * half_square) * (1.0 - 4.0 * UNIT) if half_square > 0.0 else 0.0

@@ -17,7 +17,7 @@ from wolfhound.core.text import cost_text, finite_text, seconds_text
 from wolfhound.core.validate import count, number, require
 from wolfhound.data.atoms import Fingerprint
 from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, HasCodec, Json, Scalar
-from wolfhound.data.tables import import_pandas
+from wolfhound.data.files import import_extra
 from wolfhound.show import plot
 from wolfhound.show.markup import (
     Details,
@@ -34,12 +34,8 @@ from wolfhound.show.markup import (
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TRUSTED = "trusted, not proved"
-"""As `Custom` says of itself."""
-
-LISTED = 50
-"""Atoms that a table may show."""
-
+TRUSTED = "trusted, not proved"  # as `Custom` says of itself
+LISTED = 50  # atoms that a table may show
 _SHOWN = 5
 
 _BARS = 15  # atoms in a picture of weights
@@ -159,7 +155,7 @@ TRACE = Columns(
 
 def make_frame(columns: Mapping[str, Any]) -> DataFrame:
     """Return a table of pandas, which is an extra."""
-    return import_pandas("to_frame").DataFrame(dict(columns))
+    return import_extra("pandas", "to_frame", "data").DataFrame(dict(columns))
 
 
 class WeightedAtom(NamedTuple):
@@ -403,15 +399,6 @@ def sums_to_one(over: str) -> bool:
     return over.startswith("Hull") and "at_most" not in over
 
 
-def _write_mass(mass: float) -> float | None:
-    """None for inf, which JSON has not."""
-    return None if math.isinf(mass) else mass
-
-
-def _read_mass(stated: Any) -> float:
-    return math.inf if stated is None else number(stated, "mass", low=0.0)
-
-
 def picture_weights(result: Result) -> Picture:
     """Draw the atoms of largest weight, and the rest together: what a mixture is made of."""
     shown = result.top(_BARS)
@@ -433,6 +420,12 @@ def _check(result: Result) -> None:
 OVER = Json(str, lambda text: "Hull()" if text is None else str(text), optional=True)
 """How the set of a result is saved; old results have none."""
 
+MASS = Json(
+    lambda mass: None if math.isinf(mass) else mass,  # JSON has no inf
+    lambda stated: math.inf if stated is None else number(stated, "mass", low=0.0),
+    optional=True,
+)
+
 Result.codec = Codec(
     "result",
     Result,
@@ -447,7 +440,7 @@ Result.codec = Codec(
         "names": Scalar.TEXTS,
         **dict.fromkeys(("objective", "method"), Scalar.TEXT),
         "over": OVER,
-        "mass": Json(_write_mass, _read_mass, optional=True),
+        "mass": MASS,
         "trace": TRACE,
     },
     _check,

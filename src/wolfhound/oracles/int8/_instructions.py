@@ -19,9 +19,7 @@ from numba.core import cgutils
 from wolfhound.compiled.jit import intrinsic
 from wolfhound.oracles.int8.layout import GROUP, PAIR, ROWS, RULE, Address
 
-_CHAINS = 4
-"""Sums that are under way at a time, a power of two."""
-
+_CHAINS = 4  # sums that are under way at a time, a power of two
 _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 _FLOAT = ir.FloatType()
 _INTS, _FLOATS = ir.VectorType(_INT, ROWS), ir.VectorType(_FLOAT, ROWS)

@@ -30,8 +30,7 @@ from wolfhound.oracles.int8.layout import (
 
 _SINGLE = 2.0**-24
 _UNDERFLOW = 2.0**-100
-_LOWEST = -900
-"""Queries with smaller exponents are hopeless: products underflow."""
+_LOWEST = -900  # queries with smaller exponents are hopeless: products underflow
 
 
 class CodeFrame(NamedTuple):
@@ -200,8 +199,7 @@ class CodeScale(NamedTuple):
     most: int  # largest level with which no sum overflows
 
 
-BareScale: TypeAlias = tuple[Vector, int, int, float, float, float, int]
-"""The fields of a `CodeScale`."""
+BareScale: TypeAlias = tuple[Vector, int, int, float, float, float, int]  # the fields of a `CodeScale`
 
 
 @lean_kernel
@@ -373,11 +371,9 @@ def sweep(
 
 # ---------------------------------------------------------------- one query at once
 
-UNDECIDED = -2
-"""Instead of a number of answers: codes decide too little."""
+UNDECIDED = -2  # instead of a number of answers: codes decide too little
 
-BareCodes: TypeAlias = tuple[BareRows, BareScale]
-"""The fields of `PackedRows` and of `CodeScale`."""
+BareCodes: TypeAlias = tuple[BareRows, BareScale]  # the fields of `PackedRows` and of `CodeScale`
 
 
 @lean_kernel

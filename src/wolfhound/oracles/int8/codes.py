@@ -33,6 +33,7 @@ from wolfhound.data.files import lock
 from wolfhound.data.store import Stored, StoreError
 from wolfhound.oracles.asking import Question, lengths
 from wolfhound.oracles.int8._kernels import (
+    BareCodes,
     BareScale,
     CodeFrame,
     CodeScale,
@@ -43,7 +44,6 @@ from wolfhound.oracles.int8._kernels import (
 )
 from wolfhound.oracles.int8.layout import (
     ROWS,
-    BareRows,
     CodedQueries,
     PackedRows,
     Shorts,
@@ -52,8 +52,7 @@ from wolfhound.oracles.int8.layout import (
     shape_of,
 )
 
-CHUNK = 40 << 20
-"""Bytes of codes that are swept between two reports."""
+CHUNK = 40 << 20  # bytes of codes that are swept between two reports
 
 LARGEST = 2.0**90
 """Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""
@@ -82,9 +81,7 @@ Window: TypeAlias = Callable[[int, int], tuple[PackedRows, Ids]]
 class CodeStore(abc.ABC):
     """The codes of n atoms of dimension d, wherever they are."""
 
-    ids: Ids = field(
-        default_factory=lambda: np.empty(0, np.int64)
-    )  # atom at each place; empty: in their order
+    ids: Ids = field(default_factory=lambda: np.empty(0, np.int64))  # by place; empty: in their order
     centre: Vector  # (d,) what was subtracted
     zero: int  # 128 if it was subtracted from codes between 0 and 255, else 0
     exponent: int  # scales and errors are in units of 2**exponent
@@ -93,13 +90,9 @@ class CodeStore(abc.ABC):
     radius: float  # at least the largest norm of an atom
     n: int
 
-    def scale(self) -> CodeScale:
-        """What decides how a query is rounded."""
-        return CodeScale(*bare_scale(self))
-
     def numbers(self) -> dict[str, float]:
         """What is to be saved, with the arrays."""
-        return {name: getattr(self, name) for name in NUMBERS}
+        return {name: getattr(self, name) for name in _NUMBERS}
 
     @abc.abstractmethod
     def chunks(self) -> Iterator[CodeChunk]:
@@ -117,9 +110,7 @@ class Codes(CodeStore):
     blocks: Shorts  # as of `PackedRows`, as are scales and errors
     scales: Singles
     errors: Singles
-    bare: tuple[BareRows, BareScale] = field(
-        init=False
-    )  # fields of `PackedRows` and `CodeScale`, for kernels
+    bare: BareCodes = field(init=False)  # for kernels
 
     def __post_init__(self) -> None:
         """Put together, once, what kernels read."""
@@ -129,10 +120,6 @@ class Codes(CodeStore):
     def pack(self) -> PackedRows:
         """What kernels read."""
         return PackedRows(*self.bare[0])
-
-    def scale(self) -> CodeScale:
-        """What decides how a query is rounded."""
-        return CodeScale(*self.bare[1])
 
     def chunks(self) -> Iterator[CodeChunk]:
         """Yield all codes once, in order; the same chunks each time."""
@@ -169,9 +156,10 @@ class Codes(CodeStore):
         (n, d), array = shape, stored.array
         blocks = shape_of(n, d)
         centre = array(f"{prefix}_centre", np.float64, (d,))
-        ids = array(f"{prefix}_ids", np.int64, (None,))
+        ids = array(f"{prefix}_ids", np.int64, (None,), low=0, high=n - 1)
         checked = check_numbers(numbers, centre)
-        require(len(ids) in (0, n) and is_permutation(ids), "ids", f"a permutation of {n} ids", "others")
+        once = len(ids) in (0, n) and np.bincount(ids, minlength=1).max() <= 1
+        require(bool(once), "ids", f"a permutation of {n} ids", "others")
         return cls(
             blocks=array(f"{prefix}_blocks", np.int16, blocks),
             scales=array(f"{prefix}_scales", np.float32, (ROWS * blocks[0],), low=0.0, high=LARGEST),
@@ -214,22 +202,13 @@ def places_of(ids: Ids, n: int) -> Ids:
     return places
 
 
-def is_permutation(ids: Ids) -> bool:
-    """Whether these are all numbers below their count."""
-    seen = np.zeros(len(ids), np.bool_)
-    if len(ids) and (ids.min() < 0 or ids.max() >= len(ids)):
-        return False
-    seen[ids] = True
-    return bool(seen.all())
-
-
 def reach(centre: Vector, size: float, exponent: int) -> float:
     """At least the norm of all that is no farther than ``2**exponent size`` from the centre."""
     return (math.ldexp(size, exponent) + float(lengths(centre[None])[0])) * (1.0 + 1e-15) + TINY
 
 
 _ARRAYS = ("blocks", "scales", "errors", "ids", "centre")
-NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
+_NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
 
 
 # ---------------------------------------------------------------- queries
@@ -238,15 +217,14 @@ NUMBERS = ("zero", "exponent", "height", "error", "radius", "n")
 def encode_queries(codes: CodeStore, question: Question) -> CodedQueries:
     """Round queries to integers, and bound what that loses; see `code_queries`."""
     out = CodedQueries(*empty_queries(question.queries.shape[1], question.exclude))
-    code_queries(question.queries, question.sizes, codes.scale(), out)
+    code_queries(question.queries, question.sizes, CodeScale(*bare_scale(codes)), out)
     return out
 
 
 _SAMPLE = 4096
 _RANGE = 2.0**60
 _WIDEST = 1 << 20
-_GATHERED = 1 << 20
-"""Bytes of rows that are gathered at a time: they stay in the processor's cache."""
+_GATHERED = 1 << 20  # bytes of rows that are gathered at a time: they stay in the processor's cache
 _LARGEST = 2.0**511
 # Exponents by size of a float: 2**-exponent must fit, and squares of a centre in these units.
 _EXTREME = {4: 120, 8: 1000}
@@ -262,42 +240,24 @@ def encode_atoms(atoms: Atoms, *, ids: Ids | None = None, centre: Vector | None 
     n, d = atoms.shape
     packed = empty_rows(n, d, np.empty(0, np.int64) if ids is None else ids)
     rows = atoms.plain if ids is not None and isinstance(atoms, ArrayAtoms) else None
+    # Codes of single rows lie apart. What is in memory is read in the order of the places instead, whole
+    # blocks of codes at a time: `places` are then the atoms by place, else the places by atom.
+    places = places_of(packed.ids, n) if rows is None else packed.ids
+    some = max(1, _GATHERED // (d * atoms.dtype.itemsize * ROWS)) * ROWS
 
     def put(encoder: Encoder) -> Iterator[Extent]:
-        # Codes of single rows lie apart. What is in memory is read in the order of the places instead.
-        if rows is None:
-            return _encode_blocks(encoder, atoms, packed)
-        return _encode_gathered(encoder, rows, packed)
+        def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
+            first, block = task
+            mine = np.arange(first, first + len(block))
+            if rows is None:
+                return len(mine), encoder.encode(mine, block, places[mine], packed)
+            return len(mine), encoder.encode(places[mine], rows[places[mine]], mine, packed)
+
+        for many, extent in map_ordered(work, atoms.blocks(block_rows(atoms) if rows is None else some)):
+            report_rows(many)
+            yield extent
 
     return Codes(**packed._asdict(), **encode_twice(atoms, centre, put))
-
-
-def _encode_blocks(encoder: Encoder, atoms: Atoms, packed: PackedRows) -> Iterator[Extent]:
-    """Encode all atoms in their own order."""
-    places = places_of(packed.ids, atoms.shape[0])
-
-    def work(task: tuple[int, Matrix]) -> tuple[int, Extent]:
-        first, block = task
-        mine = np.arange(first, first + len(block))
-        return len(block), encoder.encode(mine, block, places[mine], packed)
-
-    for many, extent in map_ordered(work, atoms.blocks(block_rows(atoms))):
-        report_rows(many)
-        yield extent
-
-
-def _encode_gathered(encoder: Encoder, rows: Matrix, packed: PackedRows) -> Iterator[Extent]:
-    """Encode rows in the order of their places, whole blocks of codes at a time."""
-    n, d = rows.shape
-    some = max(1, _GATHERED // (d * rows.itemsize * ROWS)) * ROWS
-
-    def work(first: int) -> tuple[int, Extent]:
-        mine = packed.ids[first : first + some]
-        return len(mine), encoder.encode(mine, rows[mine], np.arange(first, first + len(mine)), packed)
-
-    for many, extent in map_ordered(work, range(0, n, some)):
-        report_rows(many)
-        yield extent
 
 
 class Extent(NamedTuple):
@@ -315,8 +275,14 @@ def encode_twice(
 
     `put` encodes all atoms, over what is there.
     """
-    encoder, guess = choose_encoder(atoms, centre)
-    middle, zero = encoder.middle, encoder.frame.zero
+    n, d = atoms.shape
+    require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
+    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
+    rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
+    middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
+    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
+    guess = float(np.abs(rows - middle).max())
+    encoder = Encoder.near(guess, middle, zero, atoms.dtype)
     extent = join_extents(put(encoder))
     apart = not (extent.top / _RANGE < guess < extent.top * _RANGE and extent.error < math.inf)
     if extent.top > 0.0 and apart:
@@ -333,18 +299,6 @@ def encode_twice(
         "error": extent.error,
         "radius": TINY if nothing else reach(middle, extent.height + extent.error, encoder.exponent),
     }
-
-
-def choose_encoder(atoms: Atoms, centre: Vector | None) -> tuple[Encoder, float]:
-    """Return the encoder that a sample of the atoms asks for, and the largest entry in the sample."""
-    n, d = atoms.shape
-    require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
-    rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
-    rows = np.where(np.isfinite(rows), rows, 0.0)  # the pass names the row that is not finite
-    middle = np.zeros(d) if centre is None else centre.astype(atoms.dtype).astype(np.float64)
-    zero = 128 if centre is None and rows.min() >= 0.0 and rows.max() > 0.0 else 0
-    guess = float(np.abs(rows - middle).max())
-    return Encoder.near(guess, middle, zero, atoms.dtype), guess
 
 
 def join_extents(extents: Iterable[Extent]) -> Extent:

@@ -137,7 +137,6 @@ class Int8FileScan(CheckedOracle):
         return cls(rows, codes, stored.path)
 
     def __repr__(self) -> str:
-        """The atoms and the bytes."""
         return f"Int8FileScan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB on disk)"
 
 
@@ -156,11 +155,8 @@ INT8_FILE = IndexKind(
 )
 
 
-CHUNK = 8 << 20
-"""Bytes of codes that are read at once."""
-
-ON_DISK = ("codes_blocks", "codes_scales", "codes_errors")
-"""Arrays of a file that are not loaded."""
+CHUNK = 8 << 20  # bytes of codes that are read at once
+ON_DISK = ("codes_blocks", "codes_scales", "codes_errors")  # arrays of a file that are not loaded
 
 _NO_IDS: Ids = np.empty(0, np.int64)
 
@@ -177,13 +173,11 @@ class FileCodes(CodeStore):
         (n, d), (blocks, _, _) = shape, shape_of(*shape)
         centre = np.array(stored.array("codes_centre", np.float64, (d,)))
         numbers = check_numbers(stored.params, centre)
-        layout = lay_out(shape)
-        places = [stored.find(name, *layout[name]) for name in ON_DISK]
-        widths = [math.prod(place.shape) // blocks for place in places]
-        files = [
-            RowFile(stored.path, place._replace(shape=(blocks, width)))
-            for place, width in zip(places, widths, strict=True)
-        ]
+        layout, files = lay_out(shape), []
+        for name in ON_DISK:
+            place = stored.find(name, *layout[name])
+            width = math.prod(place.shape) // blocks
+            files.append(RowFile(stored.path, place._replace(shape=(blocks, width))))
         if len(stored.array("codes_ids", np.int64, (None,))):
             raise stored.wrong("codes on disk must be in the order of the atoms")
         return cls(files=tuple(files), centre=centre, **numbers, n=n)
@@ -265,8 +259,13 @@ def write_codes(atoms: Atoms, draft: Draft) -> dict[str, Any]:
     """
 
     def put(encoder: Encoder) -> Iterator[Extent]:
+        def work(task: tuple[int, Matrix]) -> tuple[PackedRows, Extent]:
+            first, rows = task
+            n, packed = len(rows), empty_rows(len(rows), rows.shape[1], _NO_IDS)
+            return packed, encoder.encode(np.arange(first, first + n), rows, np.arange(n), packed)
+
         writers = [draft.open(name) for name in ON_DISK]  # what was written before is forgotten
-        for packed, extent in _encode(atoms, encoder):
+        for packed, extent in map_ordered(work, align_blocks(atoms.blocks(block_rows(atoms)), ROWS)):
             report_rows(packed.n)
             _write(writers, packed)
             yield extent
@@ -274,17 +273,6 @@ def write_codes(atoms: Atoms, draft: Draft) -> dict[str, Any]:
     facts = encode_twice(atoms, None, put)
     _add_rest(draft, facts.pop("centre"))
     return {**facts, "n": atoms.shape[0]}
-
-
-def _encode(atoms: Atoms, encoder: Encoder) -> Iterator[tuple[PackedRows, Extent]]:
-    """Yield codes and their extent, from whole blocks to whole blocks."""
-
-    def work(task: tuple[int, Matrix]) -> tuple[PackedRows, Extent]:
-        first, rows = task
-        packed = empty_rows(len(rows), rows.shape[1], _NO_IDS)
-        return packed, encoder.encode(np.arange(first, first + len(rows)), rows, np.arange(len(rows)), packed)
-
-    return map_ordered(work, align_blocks(atoms.blocks(block_rows(atoms)), ROWS))
 
 
 def align_blocks(blocks: Iterable[tuple[int, Matrix]], size: int) -> Iterator[tuple[int, Matrix]]:

@@ -20,14 +20,9 @@ from wolfhound.core.rounding import TINY
 
 Shorts = NDArray[np.int16]
 
-ROWS = 16
-"""Rows of a block."""
-
-GROUP = 8
-"""Queries that share one reading of a block."""
-
-PAIR = 2 * ROWS
-"""Bytes of a pair of columns of a block."""
+ROWS = 16  # rows of a block
+GROUP = 8  # queries that share one reading of a block
+PAIR = 2 * ROWS  # bytes of a pair of columns of a block
 
 RULE = np.dtype([("start", np.int32), ("step", np.float32), ("size", np.float32), ("floor", np.float32)])
 """One query: its bound is ``scale step (sum + start) + error size``; below the floor rows are dropped."""
@@ -43,8 +38,7 @@ class PackedRows(NamedTuple):
     n: int
 
 
-BareRows: TypeAlias = tuple[Shorts, Singles, Singles, Ids, int]
-"""The fields of `PackedRows`."""
+BareRows: TypeAlias = tuple[Shorts, Singles, Singles, Ids, int]  # the fields of `PackedRows`
 
 
 def shape_of(n: int, d: int) -> tuple[int, int, int]:
@@ -100,8 +94,7 @@ class CodedQueries(NamedTuple):
         return np.asarray(scores + TINY)
 
 
-BareQueries: TypeAlias = tuple[Shorts, NDArray[Any], Vector, Ids]
-"""The fields of `CodedQueries`."""
+BareQueries: TypeAlias = tuple[Shorts, NDArray[Any], Vector, Ids]  # the fields of `CodedQueries`
 
 
 def empty_queries(d: int, exclude: Ids) -> BareQueries:

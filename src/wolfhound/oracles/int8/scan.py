@@ -12,20 +12,9 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Singles, Vecto
 from wolfhound.core.progress import read_rows, report_rows, show_progress
 from wolfhound.core.threads import map_ordered
 from wolfhound.data.atoms import as_atoms
+from wolfhound.oracles import asking
 from wolfhound.oracles import indexes as saved
-from wolfhound.oracles.asking import (
-    CheckedOracle,
-    Cost,
-    Question,
-    empty_top,
-    in_memory,
-    join,
-    make_hits,
-    patch,
-    settle,
-    slack_of_one,
-    slacks,
-)
+from wolfhound.oracles.asking import CheckedOracle, Cost, Question
 from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.indexes import BuiltAnew, IndexKind
 from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, sweep
@@ -43,8 +32,7 @@ from wolfhound.oracles.scan import Scan
 
 NAME = "int8"
 
-ON_DISK = "int8-file"
-"""The name of `Int8FileScan`, whose files hold the same."""
+ON_DISK = "int8-file"  # the name of `Int8FileScan`, whose files hold the same
 
 _MEMORY = 128 << 20
 _PER_ENTRY = 32
@@ -125,7 +113,6 @@ class Int8Scan(CheckedOracle, BuiltAnew):
         return cls(rows, codes)
 
     def __repr__(self) -> str:
-        """The atoms and the memory."""
         return f"Int8Scan({self._atoms!r}, {self.nbytes / 2**20:.1f} MiB)"
 
 
@@ -138,25 +125,25 @@ def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Questi
         hits = _answer_at_once(atoms, codes, question)
         if hits is not None:
             return hits
-    slacks(question.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
+    asking.slacks(question.sizes, codes.centre.size, codes.radius)  # refuses queries that are too long
     step = max(1, _MEMORY // (_PER_ENTRY * room(question.k)))
     parts = [question.only(slice(start, start + step)) for start in range(0, len(question.queries), step)]
-    return join([_answer_group(atoms, codes, scan, part) for part in parts])
+    return asking.join([_answer_group(atoms, codes, scan, part) for part in parts])
 
 
 def _answer_at_once(atoms: Atoms, codes: CodeStore, question: Question) -> Hits | None:
     """Answer one query from rows and one chunk of codes in memory; None if these decide too little."""
-    rows = in_memory(atoms)
+    rows = asking.in_memory(atoms)
     if rows is None or not isinstance(codes, Codes) or codes.blocks.nbytes > CHUNK:
         return None
-    slack = slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
+    slack = asking.slack_of_one(float(question.sizes[0]), rows.shape[1], codes.radius)
     query, sizes, exclude, k = question.queries, question.sizes, question.exclude, question.k
-    top = empty_top(rows, k)
+    top = asking.empty_top(rows, k)
     found = best_by_codes(rows, query, sizes, exclude, codes.bare, room(k), slack, top)
     if found == UNDECIDED:
         return None
     report_rows(codes.n)
-    return make_hits(top, found, 1.0, codes.radius)
+    return asking.make_hits(top, found, 1.0, codes.radius)
 
 
 def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
@@ -165,34 +152,26 @@ def _answer_group(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question
     if queries.hopeless.all():
         return scan.answer(question)
     found = sweep_codes(codes, queries, question.k)
-    keys, places = _rank(found)
-    ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
-    rest = np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf)
-    cost = Cost(np.where(queries.hopeless, 0, codes.n), 1.0, codes.radius)
-    hits = settle(atoms, question, ids, queries.scores(keys), rest=rest, cost=cost)
-    undecided = np.flatnonzero(found.floors == np.inf)
-    if not len(undecided):
-        return hits
-    return patch(hits, undecided, scan.answer(question.only(undecided)))
-
-
-def _rank(found: CodeCandidates) -> tuple[Singles, Ids]:
-    """Keys and places of the candidates, the best guess first, padded.
-
-    The more the first k reach, the fewer others must be scored. Some chunks knew less
-    than all do together: what is below the highest floor is no candidate.
-    """
+    # The best guess first: the more the first k reach, the fewer others must be scored. Some chunks knew
+    # less than all do together: what is below the highest floor is no candidate.
     keys = np.where(found.keys >= found.floors[:, None], found.keys, -np.inf)
     order = np.argsort(-(keys + found.lows), axis=1, kind="stable")
     order = order[:, : int((keys > -np.inf).sum(axis=1).max())]
     keys = np.take_along_axis(keys, order, 1)
-    return keys, np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
+    places = np.where(keys > -np.inf, np.take_along_axis(found.places, order, 1), -1)
+    ids = places if not len(codes.ids) else np.where(places >= 0, codes.ids[places], -1)
+    rest = np.where(np.isfinite(found.floors), queries.scores(found.floors[:, None])[:, 0], -np.inf)
+    cost = Cost(np.where(queries.hopeless, 0, codes.n), 1.0, codes.radius)
+    hits = asking.settle(atoms, question, ids, queries.scores(keys), rest=rest, cost=cost)
+    undecided = np.flatnonzero(found.floors == np.inf)
+    if not len(undecided):
+        return hits
+    return asking.patch(hits, undecided, scan.answer(question.only(undecided)))
 
 
 # ---------------------------------------------------------------- what it costs
 
-_RESCORED = 16
-"""Rows that a query reads one by one."""
+_RESCORED = 16  # rows that a query reads one by one
 
 
 def code_bytes(n: float, d: int) -> float:
