@@ -30,6 +30,10 @@ from wolfhound.core.weights import caps_of, within_mass
 FEW = 3
 """Atoms up to which the exact minimum is known."""
 
+MANY = 300
+"""Atoms that may be used in all calls but one per batch: caps and ridges keep as many active, which takes
+the cube of their number."""
+
 SETS = (
     "ridge",
     "cap",
@@ -86,21 +90,31 @@ def judge(seed: int, batch: int) -> Iterator[str | Findings]:
             except Exception as error:
                 refuse(found, label, error, rows.values)
             else:
-                for call in draw_calls(rng, batch + place, rows, (name, oracle), label):
+                whole = SETS[batch % len(SETS)] if place == batch % len(cells.ORACLES) else ""
+                for call in draw_calls(rng, batch + place, rows, (name, oracle), label, whole=whole):
                     yield call.label
                     solve(found, call, rows.values)
             yield found
 
 
 def draw_calls(
-    rng: np.random.Generator, turn: int, rows: hostile.Rows, oracle: tuple[str, Oracle], label: str
+    rng: np.random.Generator,
+    turn: int,
+    rows: hostile.Rows,
+    oracle: tuple[str, Oracle],
+    label: str,
+    *,
+    whole: str,
 ) -> Iterator[Call]:
-    """Draw a problem for every set."""
+    """Draw a problem for every set; that of the set `whole` may use any number of atoms."""
     for place, name in enumerate(SETS):
         kind = cells.SIGNED[(turn + place) % len(cells.SIGNED)]
         if rows.values.min() >= 0.0 and rows.values.max() > 0.0 and (turn + place) % 3 == 0:
             kind = cells.mixture
         banned = hostile.draw_banned(rng, rows.values)
+        left = np.setdiff1d(np.arange(len(rows.values)), banned)
+        if len(left) > MANY and name != whole:
+            banned = np.concatenate([banned, rng.choice(left, len(left) - MANY, replace=False)])
         try:
             problem = kind(rng, rows.values)
             over, ridge = draw_set(rng, name, problem, rows.values, banned)

@@ -85,23 +85,12 @@ def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -
 
 @lean_fast_kernel
 def backward(factor: Vector, inverse: Vector, k: int, x: Vector) -> None:
-    """Solve L'x = b in place, four rows of L at a time (they are read once)."""
-    i = k - 1
-    while i >= 3:
-        r0, r1, r2, r3 = factor[i], factor[i - 1], factor[i - 2], factor[i - 3]
-        a = x[i] * inverse[i]
-        b = (x[i - 1] - r0[i - 1] * a) * inverse[i - 1]
-        c = (x[i - 2] - r0[i - 2] * a - r1[i - 2] * b) * inverse[i - 2]
-        e = (x[i - 3] - r0[i - 3] * a - r1[i - 3] * b - r2[i - 3] * c) * inverse[i - 3]
-        x[i], x[i - 1], x[i - 2], x[i - 3] = a, b, c, e
-        for j in range(i - 3):
-            x[j] -= r0[j] * a + r1[j] * b + r2[j] * c + r3[j] * e
-        i -= 4
-    while i >= 0:
-        x[i] *= inverse[i]
+    """Solve L'x = b in place, row by row of L."""
+    for i in range(k - 1, -1, -1):
+        row, s = factor[i], x[i] * inverse[i]
+        x[i] = s
         for j in range(i):
-            x[j] -= factor[i, j] * x[i]
-        i -= 1
+            x[j] -= row[j] * s
 
 
 @inlined
@@ -313,7 +302,7 @@ def advance(
                 ratio = abs(here - end) / (abs(here - aim) + 1e-300)
                 if block < 0 or ratio < reach:
                     reach, block = ratio if ratio < 1.0 else 1.0, i
-        if not np.isfinite(total):
+        if not abs(total) < np.inf:
             return 0
         if block < 0:
             for i in range(k):
@@ -415,27 +404,32 @@ def dot(a: NDArray[Any], b: Vector) -> float:
 
 
 @lean_fast_kernel
-def add_rows(out: NDArray[Any], rows: NDArray[Any], at: Ints, weights: NDArray[Any]) -> None:
-    """Add the rows at some places by their weights, four at a time; all of one type."""
+def add_rows(
+    out: NDArray[Any], wide: int, rows: NDArray[Any], at: Ints, weights: NDArray[Any], count: int
+) -> None:
+    """Add the first `count` of the rows at some places by their weights, four at a time; all of one type.
+
+    Counts, no slices, of which each costs more to compile than a loop.
+    """
     i = 0
-    while i + 4 <= len(at):
+    while i + 4 <= count:
         a, b, c, d = rows[at[i]], rows[at[i + 1]], rows[at[i + 2]], rows[at[i + 3]]
         wa, wb, wc, wd = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
-        for j in range(len(out)):
+        for j in range(wide):
             out[j] += (wa * a[j] + wb * b[j]) + (wc * c[j] + wd * d[j])
         i += 4
-    while i < len(at):
+    while i < count:
         a, wa = rows[at[i]], weights[i]
-        for j in range(len(out)):
+        for j in range(wide):
             out[j] += wa * a[j]
         i += 1
 
 
 @lean_kernel
-def lowest(values: NDArray[Any]) -> int:
+def lowest(values: NDArray[Any], wide: int) -> int:
     """Place of the least of whole lanes of numbers, the first of equal ones: most lanes hold nothing less."""
     least, place = values[0], 0
-    for start in range(0, len(values), LANES):
+    for start in range(0, wide, LANES):
         part, less = values[start : start + LANES], 0
         for j in range(len(part)):  # a count is vectorised, a minimum is not
             less += part[j] < least
@@ -472,7 +466,7 @@ def begin(state: GramState, n: int, alpha: float, total: float, ridge: float) ->
             state.marks[SPARE, i] = i
 
 
-@lean_kernel
+@inlined
 def walk(
     state: GramState,
     rows: Vector | None,
@@ -498,9 +492,9 @@ def walk(
     marks, factor, lines, labels = state.marks, state.factor, state.lines, state.labels
     gone, sizes, numbers, fine = state.gone, state.sizes, state.numbers, state.fine
     summed, wide = numbers[ALPHA] > 0.0, (sizes[ATOMS] + LANES - 1) // LANES * LANES
-    row, prices, none, terms = lines[ROW], quick[PRICE, :wide], quick[NONE, :wide], linear[:wide]
+    row, prices, none = lines[ROW], quick[PRICE], quick[NONE]
     for j in range(wide):
-        none[j] = -terms[j]
+        none[j] = -linear[j]
     last, finely, made, diagonal, term = np.inf, False, rows is None, 0.0, 0.0
     started, total, b, gain = 0, 0.0, -1, 0.0
     while True:
@@ -540,30 +534,30 @@ def walk(
         for i in range(k):
             bend += lines[WEIGHT, i] * linear[labels[i]]
         if not finely:
-            for j in range(len(prices)):
+            for j in range(wide):
                 prices[j] = none[j]
             for i in range(k):  # nobody is gone here: places of the rows
                 quick[SHARE, i], gone[0, i] = lines[WEIGHT, i], marks[SLOT, labels[i]]
-            add_rows(prices, singles, gone[0, :k], quick[SHARE, :k])
+            add_rows(prices, wide, singles, gone[0], quick[SHARE], k)
             for i in range(k):
                 prices[labels[i]] = mu
-            b = lowest(prices)
+            b = lowest(prices, wide)
             gain = mu - prices[b]
         else:
             if rows is None:
                 for j in range(wide):
-                    fine[j] = -terms[j]
-                add_rows(fine, gram, labels[:k], lines[WEIGHT, :k])
+                    fine[j] = -linear[j]
+                add_rows(fine, wide, gram, labels, lines[WEIGHT], k)
             else:
                 point = state.point
                 for j in range(len(point)):
                     point[j] = 0.0
-                add_rows(point, rows, labels[:k], lines[WEIGHT, :k])
+                add_rows(point, len(point), rows, labels, lines[WEIGHT], k)
                 for j in range(wide):
-                    fine[j] = dot(rows[j], point) - terms[j] if j < sizes[ATOMS] else -SHUT
+                    fine[j] = dot(rows[j], point) - linear[j] if j < sizes[ATOMS] else -SHUT
             for i in range(k):
                 fine[labels[i]] = mu
-            b = lowest(fine[:wide])
+            b = lowest(fine, wide)
             gain = mu - fine[b]
         value = 0.5 * ((mu * numbers[TOTAL] if summed else 0.0) - bend + square)
         gap, excess = gain * numbers[TOTAL] if summed else gain, 2.0 * value if value > 0.0 else 0.0

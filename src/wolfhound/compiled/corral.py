@@ -135,7 +135,7 @@ class Corral:
         """
         self.keep_room(len(labels))
         k = first = self.size
-        rows, pulled = cross[:, :k] + self.alpha, self._find_pull(cross, linear)
+        rows, pulled = np.add(cross[:, :k], self.alpha, order="C"), self._find_pull(cross, linear)
         forward_rows(self._factor, k, rows)
         entries, row, joined = np.concatenate([rows, gram], axis=1), self._lines[ROW], []
         terms = np.stack([gram.diagonal(), pulled, self.caps(labels)], axis=1).tolist()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.compiled.jit import kernel
+from wolfhound.compiled.jit import kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Singles
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, CodedQueries, PackedRows, address, move
@@ -33,7 +33,7 @@ def make_lists(m: int, h: int, level: Singles | None, kind: np.dtype[Any]) -> To
     return TopLists(np.empty((m, wide), kind), np.zeros((m, wide), np.int64), np.zeros(m, np.int64), start)
 
 
-@kernel
+@lean_kernel
 def select(scores: NDArray[Any], first: int, lists: TopLists, h: int) -> None:
     """Offer the scores (m, b) of atoms first, first + 1, ... to the lists of h atoms."""
     for t in range(len(scores)):
@@ -56,16 +56,14 @@ def select(scores: NDArray[Any], first: int, lists: TopLists, h: int) -> None:
         lists.level[t], lists.fill[t] = level, fill
 
 
-@kernel
 def finish(lists: TopLists, h: int) -> None:
-    """Cut every list to h atoms."""
-    for t in range(len(lists.fill)):
-        if lists.fill[t] > h:
-            lists.level[t] = -partition(lists.keys[t], lists.ids[t], lists.fill[t], h)
-            lists.fill[t] = h
+    """Cut every list to h atoms: once in a pass, and so compiled no more than it must be."""
+    for t in np.flatnonzero(lists.fill > h).tolist():
+        lists.level[t] = -partition(lists.keys[t], lists.ids[t], lists.fill[t], h)
+        lists.fill[t] = h
 
 
-@kernel
+@lean_kernel
 def partition(keys: NDArray[Any], ids: Ids, count: int, h: int) -> Any:
     """Bring the h lowest keys to the front; return the largest of them."""
     low, high = 0, count - 1
@@ -104,7 +102,7 @@ class Bans(NamedTuple):
     ids: Ids
 
 
-@kernel
+@lean_kernel
 def _is_banned(bans: Bans, t: int, atom: int) -> bool:
     low, high = bans.starts[t], bans.starts[t + 1]
     end = high
@@ -117,7 +115,7 @@ def _is_banned(bans: Bans, t: int, atom: int) -> bool:
     return bool(low < end and bans.ids[low] == atom)
 
 
-@kernel
+@lean_kernel
 def _append(t: int, first: int, n: int, uppers: Singles, bans: Bans, lists: TopLists) -> None:
     """Append the rows from place `first` on that reach the level of target t and may be used."""
     keys, ids, fill, level = lists.keys[t], lists.ids[t], lists.fill[t], lists.level[t]

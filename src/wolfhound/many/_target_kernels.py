@@ -109,21 +109,20 @@ def find_entrant(state: GramState, squares: Vector) -> tuple[int, float]:
     With pivot p and y its row of the factor, f falls by gain^2 / 2 over p + (1 - v'y)^2 / v'v.
     """
     k, row, v, alpha = state.sizes[FREE], state.lines[ROW], state.lines[V], state.numbers[ALPHA]
-    quick, at = state.quick, state.gone[0, : state.sizes[FREE]]
-    prices = quick[PRICE, : (state.sizes[ATOMS] + LANES - 1) // LANES * LANES]
-    terms = state.linear[: len(prices)]
-    for j in range(len(prices)):
-        prices[j] = -terms[j]
+    quick, at, prices = state.quick, state.gone[0], state.quick[PRICE]
+    wide = (state.sizes[ATOMS] + LANES - 1) // LANES * LANES
+    for j in range(wide):
+        prices[j] = -state.linear[j]
     for i in range(k):
         quick[SHARE, i], at[i] = state.lines[WEIGHT, i], state.marks[SLOT, state.labels[i]]
-    add_rows(prices, state.singles, at, quick[SHARE, :k])
+    add_rows(prices, wide, state.singles, at, quick[SHARE], k)
     for i in range(k):
         prices[state.labels[i]] = state.numbers[MU]
     vv, best, most = 0.0, -1, 0.0
     for i in range(k):
         vv += v[i] * v[i]
     for _ in range(TRIED):
-        j = lowest(prices)
+        j = lowest(prices, wide)
         gain = state.numbers[MU] - prices[j]
         if state.marks[STATE, j] != AT_ZERO or not gain > 0.0:
             break
@@ -294,7 +293,7 @@ def begin_target(state: GramState, atoms: Dictionary, chunk: Chunk, t: int) -> i
     for j in range(len(linear)):
         linear[j] = cross[j]
         fine[j] = 0.5 * squares[j] - cross[j]
-    first = lowest(fine)
+    first = lowest(fine, len(fine))
     return first if linear[first] > SHUT else -1
 
 
@@ -322,12 +321,12 @@ def end_target(
         rho += weights[i] * atoms.norms[ids[i]]
     for j in range(len(fine)):
         fine[j] = -linear[j]
-    add_rows(fine, state.gram, ids[:k], weights[:k])
+    add_rows(fine, len(fine), state.gram, ids, weights, k)
     for i in range(len(x)):
         x[i] = 0.0
-    add_rows(x, atoms.rows, ids[:k], weights[:k])
+    add_rows(x, len(x), atoms.rows, ids, weights, k)
     write_point(x, rho, chunk.targets[t], out.points, t)
-    out.support[t], out.least[t] = k, fine[lowest(fine)]
+    out.support[t], out.least[t] = k, fine[lowest(fine, len(fine))]
 
 
 @lean_kernel
@@ -481,7 +480,7 @@ def leave_pool(source: Source, work: Workspace, pools: Pools, t: int, ask: Ask, 
         state.lines[WEIGHT, i] /= total
     for i in range(d):
         r[i] = 0.0
-    add_rows(r, state.rows, state.labels[:k], state.lines[WEIGHT, :k])
+    add_rows(r, d, state.rows, state.labels, state.lines[WEIGHT], k)
     for j in range(q):
         old[j] = ids[j]
         prices[j] = dot(state.rows[j], r)
@@ -507,7 +506,7 @@ def leave_pool(source: Source, work: Workspace, pools: Pools, t: int, ask: Ask, 
     write_point(x, rho, target, out, t)
 
 
-@lean_kernel
+@inlined
 def harvest(source: Source, lists: TargetLists, t: int, query: Vector, floor: float) -> int:
     """Score the list of target t; put the best above the floor into `lists.new`, and count them."""
     ids, keys, new, most = lists.ids[t], lists.keys, lists.new, len(lists.new)

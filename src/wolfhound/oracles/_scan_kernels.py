@@ -163,16 +163,21 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, span: tuple[int, int
     begin, end = span
     step = (end - begin) // 4 if rows.shape[0] > 0 else 0
     for q in range(slots.shape[0]):
-        for h in range(begin, begin + step):
-            i, j, k, m = slots[q, h], slots[q, h + step], slots[q, h + 2 * step], slots[q, h + 3 * step]
-            a, b, c, d = dots(rows, (max(i, 0), max(j, 0), max(k, 0), max(m, 0)), queries, q)
-            scores[q, h] = a if i >= 0 else -np.inf
-            scores[q, h + step] = b if j >= 0 else -np.inf
-            scores[q, h + 2 * step] = c if k >= 0 else -np.inf
-            scores[q, h + 3 * step] = d if m >= 0 else -np.inf
-        for h in range(begin + 4 * step, end):
-            i = slots[q, h]
-            scores[q, h] = dots(rows, (i, i, i, i), queries, q)[0] if i >= 0 else -np.inf
+        for h in range(begin, end - 3 * step):
+            here, apart, count = (h, step, 4) if h < begin + step else (h + 3 * step, 0, 1)
+            i, j, k, m = (
+                slots[q, here],
+                slots[q, here + apart],
+                slots[q, here + 2 * apart],
+                slots[q, here + 3 * apart],
+            )
+            if rows.shape[0] == 0:
+                scores[q, here] = -np.inf
+                continue
+            found = dots(rows, (i * (i >= 0), j * (j >= 0), k * (k >= 0), m * (m >= 0)), queries, q)
+            for g in range(count):
+                at = here + g * apart
+                scores[q, at] = found[g] if slots[q, at] >= 0 else -np.inf
 
 
 # ---------------------------------------------------------------- one query, by the loop
@@ -196,30 +201,22 @@ def scan_rows(
     squares, copy, scale = aside
     lists, n = Lists(*bare), rows.shape[0]
     step = n // 4
-    for i in range(step):
-        j, k, m = i + step, i + 2 * step, i + 3 * step
-        a, b, c, d = dots(rows, (i, j, k, m), queries, q)
+    for i in range(n - 3 * step):  # four from distant places; then the last few, each as four of the same
+        here, apart, count = (i, step, 4) if i < step else (i + 3 * step, 0, 1)
+        scores = dots(rows, (here, here + apart, here + 2 * apart, here + 3 * apart), queries, q)
         if copy.shape[0] > 0:
-            copy[i] = np.float32(scale * a)
-            copy[j] = np.float32(scale * b)
-            copy[k] = np.float32(scale * c)
-            copy[m] = np.float32(scale * d)
+            for h in range(count):
+                copy[here + h * apart] = np.float32(scale * scores[h])
         if squares.shape[0] > 0:
-            for place in (i, j, k, m):
-                squares[place] = square(rows, place)
+            for h in range(count):
+                squares[here + h * apart] = square(rows, here + h * apart)
+        a, b, c, d = scores
         floor = lists.floors[q]
         if (a >= floor) | (b >= floor) | (c >= floor) | (d >= floor):
-            for score, place in ((a, i), (b, j), (c, k), (d, m)):
-                if score >= lists.floors[q] and not is_listed(exclude, q, first + place):
-                    add(lists, q, score, first + place)
-    for i in range(4 * step, n):
-        a = dots(rows, (i, i, i, i), queries, q)[0]
-        if copy.shape[0] > 0:
-            copy[i] = np.float32(scale * a)
-        if squares.shape[0] > 0:
-            squares[i] = square(rows, i)
-        if a >= lists.floors[q] and not is_listed(exclude, q, first + i):
-            add(lists, q, a, first + i)
+            for h in range(count):
+                atom = first + here + h * apart
+                if scores[h] >= lists.floors[q] and not is_listed(exclude, q, atom):
+                    add(lists, q, scores[h], atom)
     cut(lists, q)
 
 

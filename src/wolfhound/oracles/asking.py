@@ -423,11 +423,11 @@ def lengths(rows: Vector) -> Vector:
     True
     """
     up, out = 1.0 + gamma(rows.shape[1] + 4), np.empty(len(rows))
-    if measure_all(np.ascontiguousarray(rows), up, out):
+    if measure_all(lock(np.ascontiguousarray(rows).view()), up, out):
         return out
     largest = np.abs(rows).max(axis=1, initial=0.0)
     exponents = np.frexp(largest)[1]
-    measure_all(np.ascontiguousarray(np.ldexp(rows, -exponents[:, None])), up, out)
+    measure_all(lock(np.ldexp(rows, -exponents[:, None], order="C")), up, out)
     with np.errstate(over="ignore"):
         out = np.ldexp(out, exponents) + TINY
     return np.asarray(np.where(largest == 0.0, 0.0, out))  # nan stays nan
