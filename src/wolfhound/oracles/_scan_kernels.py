@@ -163,21 +163,16 @@ def score_pairs(rows: Matrix, slots: Ints, queries: Vector, span: tuple[int, int
     begin, end = span
     step = (end - begin) // 4 if rows.shape[0] > 0 else 0
     for q in range(slots.shape[0]):
-        for h in range(begin, end - 3 * step):
-            here, apart, count = (h, step, 4) if h < begin + step else (h + 3 * step, 0, 1)
-            i, j, k, m = (
-                slots[q, here],
-                slots[q, here + apart],
-                slots[q, here + 2 * apart],
-                slots[q, here + 3 * apart],
-            )
-            if rows.shape[0] == 0:
-                scores[q, here] = -np.inf
-                continue
-            found = dots(rows, (i * (i >= 0), j * (j >= 0), k * (k >= 0), m * (m >= 0)), queries, q)
-            for g in range(count):
-                at = here + g * apart
-                scores[q, at] = found[g] if slots[q, at] >= 0 else -np.inf
+        for h in range(begin, begin + step):
+            i, j, k, m = slots[q, h], slots[q, h + step], slots[q, h + 2 * step], slots[q, h + 3 * step]
+            a, b, c, d = dots(rows, (max(i, 0), max(j, 0), max(k, 0), max(m, 0)), queries, q)
+            scores[q, h] = a if i >= 0 else -np.inf
+            scores[q, h + step] = b if j >= 0 else -np.inf
+            scores[q, h + 2 * step] = c if k >= 0 else -np.inf
+            scores[q, h + 3 * step] = d if m >= 0 else -np.inf
+        for h in range(begin + 4 * step, end):
+            i = slots[q, h]
+            scores[q, h] = dots(rows, (i, i, i, i), queries, q)[0] if i >= 0 else -np.inf
 
 
 # ---------------------------------------------------------------- one query, by the loop
