@@ -70,16 +70,26 @@ ALPHA, TOTAL, RIDGE, MU, FLOOR = range(5)
 
 @inlined
 def forward(factor: Vector, inverse: Vector, first: int, last: int, x: Vector) -> float:
-    """Solve L x = b in place, given the solution up to place `first`; |x|^2."""
+    """Solve L x = b in place, given the solution up to place `first`; |x|^2.
+
+    Two rows at a time: each waits for the one before it.
+    """
     size = 0.0
     for j in range(first):
         size += x[j] * x[j]
-    for i in range(first, last):
-        row, s = factor[i], x[i]
+    i = first
+    while i < last:
+        below = i + 1 if i + 1 < last else i
+        upper, lower, s, t = factor[i], factor[below], x[i], x[below]
         for j in range(i):
-            s -= row[j] * x[j]
-        x[i] = s * inverse[i]
-        size += x[i] * x[i]
+            s -= upper[j] * x[j]
+            t -= lower[j] * x[j]
+        s *= inverse[i]
+        x[i], size = s, size + s * s
+        if below > i:
+            t = (t - lower[i] * s) * inverse[below]
+            x[below], size = t, size + t * t
+        i += 2
     return size
 
 

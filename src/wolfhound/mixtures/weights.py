@@ -27,6 +27,7 @@ from wolfhound.solve.result import LISTED
 
 # Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64.
 FLOAT32_GAP = 1e-6
+SMALL_BLOCK = 1 << 18  # numbers that stay in a cache: each is looked at twice
 MODERATE = 256  # rows whose largest likelihood is within 2^-256 .. 2^256 are read as they are
 
 
@@ -196,7 +197,7 @@ def _read(
 
 def _blocks(matrix: NDArray[Any] | FileRows) -> list[slice]:
     n, m = matrix.shape
-    step = max(1, _newton.BLOCK_ENTRIES // m)
+    step = max(1, SMALL_BLOCK // m)
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
 
