@@ -37,7 +37,7 @@ from rig import Claim, held_threads
 
 import wolfhound as wh
 from wolfhound.core.contracts import Oracle
-from wolfhound.oracles.costs import Speeds
+from wolfhound.oracles.indexes import Speeds
 from wolfhound.planning.plan import Choice, Option, choose_oracle
 
 RATIO, BATCH = 0.9, 64

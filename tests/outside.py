@@ -14,8 +14,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Hits, Ids, Matrix, Vector
 from wolfhound.data import store
 from wolfhound.data.atoms import as_atoms, fingerprint
 from wolfhound.herding import Kernel
-from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.policy import RULES, HullDecision
 from wolfhound.policy.deep.rules import Brain, Described, Tensor
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from environments import ROOT, build_wheel, clean_settings, install, make_environment
 
-EXTRAS = "data,report"
+EXTRAS = "data"
 ROWS = 500
 
 IN_PYTHON = f"""

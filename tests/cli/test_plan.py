@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import Run, words
-from wolfhound.oracles.costs import Speeds
+from wolfhound.oracles.indexes import Speeds
 from wolfhound.planning.plan import plan
 
 ROWS = np.random.default_rng(3).standard_normal((300, 6)).astype(np.float32)

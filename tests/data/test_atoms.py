@@ -236,7 +236,7 @@ def test_the_diameter_bound_is_at_most_twice_too_large() -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(module, "block_rows", lambda atoms: 7)
+    monkeypatch.setattr(module, "block_rows", lambda *_: 7)
     yield
     set_threads(None)
 

@@ -17,7 +17,7 @@ from wolfhound.data.scaling import unit_variance
 def test_unit_variance_is_that_of_scikit_learn(monkeypatch: pytest.MonkeyPatch, dtype: Any) -> None:
     rng = np.random.default_rng(0)
     rows = (rng.standard_normal((1000, 4)) * [1e-3, 1.0, 50.0, 0.0] + [1e3, -5.0, 0.0, 0.1]).astype(dtype)
-    monkeypatch.setattr("wolfhound.data.atoms.block_rows", lambda atoms: 77)
+    monkeypatch.setattr("wolfhound.data.atoms.block_rows", lambda *_: 77)
     scaled = unit_variance(ArrayAtoms(rows)).of(ArrayAtoms(rows))
     assert scaled.dtype == dtype
     expected = StandardScaler().fit_transform(rows.astype(np.float64))

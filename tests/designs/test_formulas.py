@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from wolfhound import Factors, design
-from wolfhound.designs.formulas import Formula
+from wolfhound.designs.factors import Formula
 
 GRID = Factors({"t": [20.0, 40.0, 60.0, 80.0, 100.0], "p": [1.0, 2.0, 3.0], "cat": ["none", "Pd", "Pt"]})
 TEXT = "1 + t * p + C(cat) + I(t**2)"

@@ -18,7 +18,7 @@ import scipy.sparse
 import wolfhound
 import wolfhound.data.shipped
 import wolfhound.objectives.likelihood
-import wolfhound.oracles.costs
+import wolfhound.oracles.indexes
 import wolfhound.paper.adaptive
 import wolfhound.paper.theory
 import wolfhound.paper.transforms
@@ -29,7 +29,7 @@ wh: Any = wolfhound
 likelihood: Any = wolfhound.objectives.likelihood
 adaptive: Any = wolfhound.paper.adaptive
 transforms: Any = wolfhound.paper.transforms
-speeds: Any = wolfhound.oracles.costs.Speeds
+speeds: Any = wolfhound.oracles.indexes.Speeds
 limits: Any = wolfhound.solve.driver.Limits
 theory: Any = wolfhound.paper.theory
 words: Any = wolfhound.data.shipped.words

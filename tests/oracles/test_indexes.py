@@ -14,8 +14,7 @@ import wolfhound as wh
 from tests.conformance.oracle import check_oracle
 from tests.outside import COPY, CopyIndex
 from wolfhound.data import store
-from wolfhound.oracles.costs import Speeds
-from wolfhound.oracles.indexes import INDEXES, find_saved
+from wolfhound.oracles.indexes import INDEXES, Speeds, find_saved
 from wolfhound.planning.plan import plan
 
 ROWS = np.random.default_rng(0).standard_normal((600, 5)).astype(np.float32)

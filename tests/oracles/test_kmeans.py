@@ -108,24 +108,3 @@ def test_centres_do_not_depend_on_the_threads() -> None:
         set_threads(None)
     assert answers[0] == answers[1] == answers[2]
     assert kmeans(rows, 30, seed=7).tobytes() != kmeans(rows, 30, seed=8).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("rows", "options", "message"),
-    [
-        (np.ones(3), {}, "`rows` must be an array with 2 axes"),
-        (np.ones((0, 3)), {}, "`rows` must be non-empty"),
-        (np.full((2, 3), np.nan), {}, "`rows` must be finite"),
-        (np.ones((2, 3)), {"clusters": 0}, "`clusters` must be an integer >= 1"),
-        (np.ones((2, 3)), {"iterations": -1}, "`iterations` must be an integer >= 0"),
-        (np.ones((2, 3)), {"seed": -1}, "`seed` must be an integer >= 0"),
-    ],
-)
-def test_wrong_arguments_of_kmeans(rows: NDArray[Any], options: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        kmeans(rows, **{"clusters": 2, "seed": 0, **options})
-
-
-def test_centres_and_rows_must_have_equal_columns() -> None:
-    with pytest.raises(ValueError, match=r"`rows` must be an \(r, 3\) array. Got shape \(2, 4\)"):
-        nearest(np.ones((2, 3)), np.ones((2, 4)))

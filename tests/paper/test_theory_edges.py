@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wolfhound.oracles.costs import Speeds
+from wolfhound.oracles.indexes import Speeds
 from wolfhound.paper import theory, transforms
 from wolfhound.paper.adaptive import plan_adaptive
 from wolfhound.paper.transforms import polynomial_dim, projection_dim

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import wolfhound as wh
 from wolfhound.core.contracts import Ids, Matrix
 from wolfhound.data.atoms import ArrayAtoms
-from wolfhound.oracles.costs import Speeds
+from wolfhound.oracles.indexes import Speeds
 from wolfhound.planning.plan import Choice, choose_oracle
 
 FIXED = Speeds()

@@ -13,8 +13,7 @@ import pytest
 
 from wolfhound.core.contracts import Matrix
 from wolfhound.data.atoms import ArrayAtoms, ConcatAtoms, FileAtoms, MappedAtoms, in_files
-from wolfhound.oracles.costs import Estimate, Speeds, Workload, _measure
-from wolfhound.oracles.indexes import INDEXES
+from wolfhound.oracles.indexes import INDEXES, Estimate, Speeds, Workload, _measure
 from wolfhound.oracles.int8.scan import code_bytes
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 11)).astype(np.float32)

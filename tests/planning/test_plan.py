@@ -19,8 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wolfhound.core.text import seconds_text
-from wolfhound.oracles.costs import Speeds
-from wolfhound.oracles.indexes import INDEXES
+from wolfhound.oracles.indexes import INDEXES, Speeds
 from wolfhound.paper.theory import Regime
 from wolfhound.planning.plan import PASSES, RATIOS, Plan, _grow, plan
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from wolfhound.core.contracts import Vector
 from wolfhound.data.atoms import ArrayAtoms, FileAtoms
-from wolfhound.oracles.costs import Speeds
+from wolfhound.oracles.indexes import Speeds
 from wolfhound.planning import plan as module
 from wolfhound.planning.plan import isotropic_tau, plan, sample_tau
 

@@ -172,7 +172,7 @@ _TIMER = _Timer()
 event.register("numba:compile", _TIMER)
 
 
-_NO_DOORS = ("wolfhound.cli", "wolfhound.core.names")
+_NO_DOORS = ("wolfhound.cli", "wolfhound.core.validate")
 """Rooms whose functions stand before those that are called."""
 
 

@@ -8,13 +8,16 @@ whatever is proved of it false, so every door casts only what passed here. Knows
 from __future__ import annotations
 
 import contextlib
+import difflib
+import functools
+import inspect
 import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -265,11 +268,11 @@ def file_path(value: Any, name: str, endings: Collection[str]) -> Path:
     return where
 
 
-def rng(seed: int | np.random.Generator, name: str = "seed") -> np.random.Generator:
+def rng(seed: int | np.random.Generator) -> np.random.Generator:
     """Return the generator itself or a new one from an integer seed."""
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(count(seed, name))
+    return np.random.default_rng(count(seed, "seed"))
 
 
 # ---------------------------------------------------------------- objects
@@ -420,3 +423,70 @@ def require_same(read: Callable[[], Any], out: np.ndarray[Any, Any], name: str) 
     for place in map(tuple, large):
         if kept[place] != float(out[place]):
             raise ValueError(f"`{name}` must be {HELD}. Got {kept[place]} {_tell(*place)}.")
+
+
+# ---------------------------------------------------------------- names as people type them
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FOREIGN = {
+    "stratify": "by",
+    "groups": "by",
+    "random_state": "seed",
+    "rng": "seed",
+    "tol": "rtol",
+    "tolerance": "rtol",
+    "max_iter": "max_steps",
+    "maxiter": "max_steps",
+    "n_samples": "m",
+    "k": "m",
+    "sample_weight": "row_weights",
+    "x0": "start",
+    "warm_start": "start",
+    "verbose": "progress",
+    "timeout": "max_seconds",
+    "formula": "model",
+    "optimality": "criterion",
+    "search": "query",
+    "add": "append",
+    "kneighbors": "query",
+}
+"""Words of scikit-learn, scipy, faiss and R -> ours."""
+
+
+def make_named(value: Any, table: Mapping[str, Callable[[], Any]], name: str) -> Any:
+    """Return what a text names in a table, with its usual settings; anything that is no text as it is."""
+    if not isinstance(value, str):
+        return value
+    if value not in table:
+        require(False, name, f"one of {', '.join(table)}", repr(value))
+    return table[value]()
+
+
+def suggest(word: str, known: Collection[str]) -> str:
+    """Return what a word may have meant, as the end of an error; "" if nobody knows.
+
+    Examples
+    --------
+    >>> suggest("stratify", ["by", "seed"]), suggest("sed", ["by", "seed"]), suggest("colour", ["by"])
+    (' Did you mean `by`?', ' Did you mean `seed`?', '')
+    """
+    ours = FOREIGN.get(word, "")
+    close = [ours] if ours in known else difflib.get_close_matches(word, list(known), 1)
+    return f" Did you mean `{close[0]}`?" if close else ""
+
+
+def hint_keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function say of a keyword that it does not take which one may have been meant."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        for word in options:
+            if word not in known:
+                raise TypeError(f"{function.__name__}() takes no `{word}`.{suggest(word, known)}")
+        return function(*args, **options)
+
+    return call

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, TypeAlias, TypeGuard, cast, final
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ from wolfhound.data.tables import find_frame
 __all__ = ["ArrayAtoms", "ConcatAtoms", "FileAtoms", "Fingerprint", "KeptAtoms", "MappedAtoms", "PartPrint"]
 __all__ += ["as_atoms", "block_rows", "check_finite", "diameter_bound", "fingerprint", "finite_rows", "norms"]
 __all__ += ["widen"]
+
+R = TypeVar("R")
 
 
 @final
@@ -333,16 +335,21 @@ def _lengths(rows: Matrix) -> Vector:
     return out
 
 
-def _each(atoms: Atoms, work: Callable[[Matrix], Vector]) -> Iterator[tuple[int, Vector]]:
-    """Yield (first id, work(block)) over one pass, blocks checked to be finite."""
+def map_blocks(
+    atoms: Atoms, work: Callable[[int, Matrix], R], *, name: str = "atoms", nbytes: int = 16 << 20
+) -> Iterator[tuple[int, R]]:
+    """Yield (first id, work(first id, block)) over one pass on our threads, blocks checked to be finite.
 
-    def check_and_work(task: tuple[int, Matrix]) -> tuple[int, int, Vector]:
+    Where numbers of the work overflow it gives inf, or looks at them itself: no warning is made of them.
+    """
+
+    def check_and_work(task: tuple[int, Matrix]) -> tuple[int, int, R]:
         first, block = task
-        check_finite(block, first)
-        with np.errstate(over="ignore", invalid="ignore"):  # huge atoms: inf is a true bound
-            return first, len(block), work(block)
+        check_finite(block, first, name)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return first, len(block), work(first, block)
 
-    for first, rows, value in map_ordered(check_and_work, atoms.blocks(block_rows(atoms))):
+    for first, rows, value in map_ordered(check_and_work, atoms.blocks(block_rows(atoms, nbytes))):
         report_rows(rows)
         yield first, value
 
@@ -356,7 +363,7 @@ def norms(atoms: Atoms) -> Vector:
     array([5.])
     """
     out = np.empty(atoms.shape[0])
-    for first, lengths in _each(atoms, _lengths):
+    for first, lengths in map_blocks(atoms, lambda _, block: _lengths(block)):
         out[first : first + len(lengths)] = lengths
     return out
 
@@ -374,10 +381,10 @@ def diameter_bound(atoms: Atoms) -> float:
     5.0
     """
     mean = np.zeros(atoms.shape[1])
-    for _, total in _each(atoms, lambda block: block.sum(axis=0, dtype=np.float64)):
+    for _, total in map_blocks(atoms, lambda _, block: block.sum(axis=0, dtype=np.float64)):
         mean += total / atoms.shape[0]
     mean[~np.isfinite(mean)] = 0.0
-    far = [lengths.max() for _, lengths in _each(atoms, lambda block: _lengths(block - mean))]
+    far = [lengths.max() for _, lengths in map_blocks(atoms, lambda _, block: _lengths(block - mean))]
     return 2.0 * float(max(far))
 
 

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Ids, Ints, Matrix, Vector
-from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import report_rows
 from wolfhound.core.text import list_some
-from wolfhound.core.validate import describe, join_numbers, require, require_exact
+from wolfhound.core.validate import describe, hint_keywords, join_numbers, require, require_exact
 from wolfhound.data import files
 from wolfhound.data.datasets import read_rows, weigh_rows
 from wolfhound.data.files import ArrayAtoms, KeptAtoms, spool, widen

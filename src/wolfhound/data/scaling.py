@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wolfhound.core.contracts import Atoms, Matrix, Vector
-from wolfhound.core.progress import report_rows
-from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import require
-from wolfhound.data.atoms import MappedAtoms, block_rows, check_finite
+from wolfhound.data.atoms import MappedAtoms, map_blocks
 
 _ROUNDING = 1e-12
 _LARGE = 1e150  # squares of these are still finite, and of their inverses positive
@@ -46,9 +44,7 @@ def unit_variance(atoms: Atoms) -> Scaling:
     """Return the scaling to mean 0 and variance 1, by one read; a constant column keeps its scale."""
     mean, squares, done = np.zeros(atoms.shape[1]), np.zeros(atoms.shape[1]), 0
     extent = np.zeros(atoms.shape[1])
-    for rows, block_mean, block_squares, block_extent in map_ordered(
-        _moments, atoms.blocks(block_rows(atoms))
-    ):
+    for _, (rows, block_mean, block_squares, block_extent) in map_blocks(atoms, _moments):
         extent = np.maximum(extent, np.maximum(block_extent, np.abs(block_mean - mean) if done else 0.0))
         _check_extent(extent.max(), "at most 1e+150", extent.max() <= _LARGE)
         # Chan, Golub and LeVeque: sums of squares about the means, so nothing cancels.
@@ -56,7 +52,6 @@ def unit_variance(atoms: Atoms) -> Scaling:
         mean += ahead * (rows / (done + rows))
         squares += block_squares + ahead**2 * (done * rows / (done + rows))
         done += rows
-        report_rows(rows)
     varied = extent[extent > _ROUNDING * np.abs(mean)].min(initial=np.inf)
     _check_extent(varied, "at least 1e-150", varied >= 1.0 / _LARGE)
     deviation = np.sqrt(squares / done)
@@ -69,11 +64,9 @@ def _check_extent(extent: float, rule: str, ok: bool) -> None:
     require(ok, "atoms", f"of moderate size, with columns that vary by {rule}", f"{extent:g}")
 
 
-def _moments(task: tuple[int, Matrix]) -> tuple[int, Vector, Vector, Vector]:
-    first, block = task
-    check_finite(block, first)
-    with np.errstate(over="ignore", invalid="ignore"):  # squares overflow only where the extent is refused
-        mean = block.mean(axis=0, dtype=np.float64)
-        apart = block - mean
-        extent = np.nan_to_num(np.abs(apart).max(axis=0), nan=np.inf).astype(np.float64)
-        return len(block), mean, (apart**2).sum(axis=0, dtype=np.float64), extent
+def _moments(_: int, block: Matrix) -> tuple[int, Vector, Vector, Vector]:
+    mean = block.mean(axis=0, dtype=np.float64)
+    apart = block - mean
+    extent = np.nan_to_num(np.abs(apart).max(axis=0), nan=np.inf).astype(np.float64)
+    # Squares overflow only where the extent is refused.
+    return len(block), mean, (apart**2).sum(axis=0, dtype=np.float64), extent

@@ -10,11 +10,9 @@ from typing import ClassVar, NamedTuple, Protocol, TypeAlias, final
 import numpy as np
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Matrix, Vector
-from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import SAFE, UNIT, gamma
-from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import require
-from wolfhound.data.atoms import as_atoms, block_rows, check_finite
+from wolfhound.data.atoms import as_atoms, map_blocks
 
 Terms: TypeAlias = Callable[[AtomsLike], Atoms]  # maps rows of factors to the terms of the model
 
@@ -129,14 +127,10 @@ def factor_moments(atoms: AtomsLike, name: str = "region") -> tuple[Vector, floa
     n, d = rows.shape
     tall = max(_TALL, _FAN * d)
     waiting: list[list[Vector]] = [[]]
-
-    def work(task: tuple[int, Matrix]) -> tuple[int, Vector, int]:
-        check_finite(task[1], task[0], name)
-        return len(task[1]), *_reduce(task[1].astype(np.float64), tall)
-
     deepest = 0
-    for size, part, depth in map_ordered(work, rows.blocks(block_rows(rows, 4 << 20))):
-        report_rows(size)
+    for _, (part, depth) in map_blocks(
+        rows, lambda _, block: _reduce(block.astype(np.float64), tall), name=name, nbytes=4 << 20
+    ):
         deepest, triangle = max(deepest, depth), part
         for level in waiting:  # as one counts with digits: no triangle is reduced more often than log n times
             level.append(triangle)

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Oracle, Vector
-from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
 from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import hint_keywords, make_named
 from wolfhound.data.atoms import MappedAtoms, block_rows, fingerprint, finite_rows, to_places, to_rows
 from wolfhound.data.encoding import Missing, TableAtoms, TableReport, check_missing
 from wolfhound.designs.criteria import CRITERIA, Criterion, DOptimal, Root, scale_root, scale_to_one
@@ -25,20 +25,21 @@ from wolfhound.designs.exact import Pool, check_size
 from wolfhound.designs.factors import (
     MODELS,
     Column,
+    Expression,
+    Formula,
     ModelLike,
     ModelSpec,
     TermMap,
     TermModel,
+    is_name,
     map_terms,
     measure_coding,
     name_columns,
     read_factors,
     show_settings,
 )
-from wolfhound.designs.formulas import Expression, Formula, is_name
-from wolfhound.designs.newton import Task
 from wolfhound.designs.result import Design
-from wolfhound.designs.search import DesignState, Search, complete_sample, draw_sample
+from wolfhound.designs.search import DesignState, Search, Task, complete_sample, draw_sample
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.forms import FormScan, find_candidates, survey
 from wolfhound.solve.driver import Limits, Outcome, drive

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core.contracts import AtomsLike, Matrix, Vector
-from wolfhound.core.progress import report_rows
 from wolfhound.core.rounding import product
-from wolfhound.core.threads import map_ordered, one_blas_thread
+from wolfhound.core.threads import one_blas_thread
 from wolfhound.core.validate import count, kind, matrix, require, row_shares, singles, vector
-from wolfhound.data.atoms import as_atoms, block_rows, check_finite
+from wolfhound.data.atoms import as_atoms, map_blocks
 
 CHUNK = 1024  # rows whose features are made together: they stay in the cache until they are summed
 
@@ -166,19 +166,13 @@ def feature_mean(
     rows = as_atoms(atoms, name)
     shares = row_shares(weights, rows.shape[0])
     total = np.zeros(features.dim_out)
-
-    def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
-        first, block = task
-        check_finite(block, first, name)
-        return len(block), _sum(block, first, features, shares, name)
-
-    for swept, part in map_ordered(work, rows.blocks(block_rows(rows))):
-        report_rows(swept)
+    work = partial(_sum, features=features, shares=shares, name=name)
+    for _, part in map_blocks(rows, work, name=name):
         total += part
     return total if shares is not None else total / rows.shape[0]
 
 
-def _sum(block: Matrix, first: int, features: Features, shares: Vector | None, name: str) -> Vector:
+def _sum(first: int, block: Matrix, *, features: Features, shares: Vector | None, name: str) -> Vector:
     """Sum of the features of a block: float32 within a chunk of rows, float64 beyond."""
     total = np.zeros(features.dim_out)
     for begin in range(0, len(block), CHUNK):

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import AtomsLike, Ids, Ints, Progress
-from wolfhound.core.names import hint_keywords, make_named
 from wolfhound.core.progress import Job, Reading, show_progress
+from wolfhound.core.validate import hint_keywords, make_named
 from wolfhound.data.atoms import finite_rows, to_places
 from wolfhound.data.encoding import Missing, check_missing
 from wolfhound.herding.kernels import KERNELS, Gaussian, Kernel, check_kernel

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 
 from wolfhound.core import validate
 from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Objective, Oracle, WeightSet
-from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import time_solving
 from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import hint_keywords
 from wolfhound.core.weights import Cone, Hull
 from wolfhound.data.atoms import (
     ConcatAtoms,

@@ -268,13 +268,13 @@ def compress(data: Continuum, step: float, ratio: float) -> Continuum:
     return Continuum(data.kind, a, b, w)
 
 
-def stab(data: Continuum, t: float = 4.0) -> Vector:
-    """Fewest places such that each observation has one within t s."""
-    order = np.argsort(data.modes + t * data.reach, kind="stable")
-    low, high = (data.modes - t * data.reach)[order], (data.modes + t * data.reach)[order]
+def stab(data: Continuum) -> Vector:
+    """Fewest places such that each observation has one within 4 s."""
+    low, high = data.modes - 4.0 * data.reach, data.modes + 4.0 * data.reach
+    order = np.argsort(high, kind="stable")
     out: list[float] = []
     last = -math.inf
-    for begin, end in zip(low.tolist(), high.tolist(), strict=True):
+    for begin, end in zip(low[order].tolist(), high[order].tolist(), strict=True):
         if begin > last:
             last = min(end, data.high)
             out.append(last)

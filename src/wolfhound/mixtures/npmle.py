@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wolfhound.core.contracts import Ids, Vector
-from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import Job, Reading, show_progress, time_solving
 from wolfhound.core.rounding import UNIT, gamma
-from wolfhound.core.validate import count, number, real_array, require, require_finite
+from wolfhound.core.validate import count, hint_keywords, number, real_array, require, require_finite
 from wolfhound.data.encoding import Missing, check_missing, read_numbers
 from wolfhound.mixtures._continuum import Continuum
 from wolfhound.mixtures._exchange import exchange

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
-from wolfhound.core.names import FOREIGN, suggest
 from wolfhound.core.rounding import TINY, gamma
-from wolfhound.core.validate import array, count, matrix, real_array, require
+from wolfhound.core.validate import FOREIGN, array, count, matrix, real_array, require, suggest
 from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.data.files import lock
 from wolfhound.oracles._scan_kernels import measure_all, score_pairs

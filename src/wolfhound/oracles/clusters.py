@@ -17,7 +17,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Ints, Matrix, Single
 from wolfhound.core.progress import read_rows, report_rows, show_progress
 from wolfhound.core.rounding import product
 from wolfhound.core.threads import map_ordered
-from wolfhound.core.validate import count, flag, number, real_array, require, require_finite
+from wolfhound.core.validate import count, flag, number, require
 from wolfhound.data.atoms import ArrayAtoms, append_rows, as_atoms, check_removed, remove_rows
 from wolfhound.oracles import indexes as saved
 from wolfhound.oracles._probe_kernels import Promises
@@ -33,8 +33,7 @@ from wolfhound.oracles.buckets import (
     scale_rows,
     unit_of,
 )
-from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._kernels import bound_queries
 from wolfhound.oracles.int8.codes import Codes, encode_atoms
 from wolfhound.oracles.int8.layout import empty_queries
@@ -368,8 +367,8 @@ _TILE = 1 << 22  # scores of a block of rows against all centres: 16 MB
 _ITERATIONS = 6
 
 
-def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = _ITERATIONS) -> Singles:
-    """Centres of clusters of rows, by Lloyd's iterations from random rows.
+def kmeans(rows: Matrix, clusters: int, *, seed: int, iterations: int = _ITERATIONS) -> Singles:
+    """Centres of clusters of finite rows, by Lloyd's iterations from random rows.
 
     The same bits at any thread count, which faiss.Kmeans does not promise. A
     cluster that loses all its rows starts again at one of the rows that are
@@ -382,21 +381,19 @@ def kmeans(rows: NDArray[Any], clusters: int, *, seed: int, iterations: int = _I
     >>> kmeans(np.array([[0.0], [1.0], [10.0], [11.0]]), 2, seed=0).ravel().tolist()
     [10.5, 0.5]
     """
-    table = _table(rows, "rows")
-    clusters = count(clusters, "clusters", low=1)
-    rng = np.random.default_rng(count(seed, "seed"))
-    centres = table[np.resize(rng.permutation(len(table)), clusters)]
-    for _ in range(count(iterations, "iterations")):
-        ids, distances = nearest(centres, table)
-        centres = _means(table, ids, centres)
-        empty = np.flatnonzero(np.bincount(ids, minlength=clusters) == 0)[: len(table)]
+    rows = rows.astype(np.float32, copy=False)
+    centres = rows[np.resize(np.random.default_rng(seed).permutation(len(rows)), clusters)]
+    for _ in range(iterations):
+        ids, distances = nearest(centres, rows)
+        centres = _means(rows, ids, centres)
+        empty = np.flatnonzero(np.bincount(ids, minlength=clusters) == 0)[: len(rows)]
         if len(empty):
             far = np.argsort(-distances, kind="stable")[: len(empty)]
-            centres[empty] = table[far]
+            centres[empty] = rows[far]
     return centres
 
 
-def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
+def nearest(centres: Matrix, rows: Matrix) -> tuple[Ids, Singles]:
     """Nearest centre of each row, and its squared distance; ties: smallest id.
 
     Exact up to float32 rounding of the products, after centring and scaling.
@@ -410,10 +407,7 @@ def nearest(centres: NDArray[Any], rows: NDArray[Any]) -> tuple[Ids, Singles]:
     >>> ids, distances
     (array([1, 0]), array([1., 4.], dtype=float32))
     """
-    centres, rows = _table(centres, "centres"), _table(rows, "rows")
-    require(
-        rows.shape[1] == centres.shape[1], "rows", f"an (r, {centres.shape[1]}) array", f"shape {rows.shape}"
-    )
+    centres, rows = (each.astype(np.float32, copy=False) for each in (centres, rows))
     middle = centres.mean(axis=0, dtype=np.float64).astype(np.float32)
     # A power of two, so that squares of huge or tiny entries stay in range.
     exponent = min(126, -int(np.frexp(max(_largest(rows), _largest(centres)))[1]))
@@ -453,10 +447,3 @@ def _means(rows: Singles, ids: Ids, old: Singles) -> Singles:
 
 def _largest(rows: Singles) -> float:
     return float(max(rows.max(), -rows.min()))
-
-
-def _table(value: NDArray[Any], name: str) -> Singles:
-    out = np.ascontiguousarray(real_array(value, name, 2), np.float32)
-    require(out.size > 0, name, "non-empty", f"shape {out.shape}")
-    require_finite(out, name)
-    return out

@@ -34,9 +34,8 @@ from wolfhound.oracles.buckets import (
     read_probing,
     sample_rows,
 )
-from wolfhound.oracles.costs import Estimate, Workload
 from wolfhound.oracles.hashes import CrossPolytope, Family, Hash, draw_hash
-from wolfhound.oracles.indexes import BuiltAnew, IndexKind
+from wolfhound.oracles.indexes import BuiltAnew, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8.scan import answer_by_codes, code_bytes
 from wolfhound.oracles.promises import Ladder, Promise, check_backed, choose_length, count_typical, find_cuts
 from wolfhound.oracles.scan import Scan

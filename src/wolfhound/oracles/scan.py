@@ -24,8 +24,7 @@ from wolfhound.data.atoms import as_atoms, block_rows, check_finite, in_files
 from wolfhound.oracles import _scan_kernels as kernels
 from wolfhound.oracles import asking
 from wolfhound.oracles.asking import CheckedOracle, Cost, Question
-from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 
 _FEW = 4  # so many queries are faster one by one than as a product of matrices
 _SHORT = 1 << 18  # entries of atoms that are read in less time than screening takes

@@ -66,17 +66,13 @@ class ShardFacts(NamedTuple):
     pid: int
 
 
-@final
-class Describe:
-    """Ask for the `ShardFacts`."""
-
-    def run(self, oracle: Oracle, known: Fingerprint) -> ShardFacts:
-        """Return the facts of a shard whose atoms have this fingerprint, which is not made twice."""
-        atoms, mapped = oracle.atoms, None
-        if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
-            inner = atoms.atoms
-            mapped = atoms.fn, AtomFacts(inner.shape, inner.dtype.name, fingerprint(inner))
-        return ShardFacts(AtomFacts(atoms.shape, atoms.dtype.name, known), mapped, os.getpid())
+def describe_shard(oracle: Oracle, known: Fingerprint) -> ShardFacts:
+    """Return the facts of a shard whose atoms have this fingerprint, which is not made twice."""
+    atoms, mapped = oracle.atoms, None
+    if isinstance(atoms, MappedAtoms) and "<" not in getattr(atoms.fn, "__qualname__", "<"):
+        inner = atoms.atoms
+        mapped = atoms.fn, AtomFacts(inner.shape, inner.dtype.name, fingerprint(inner))
+    return ShardFacts(AtomFacts(atoms.shape, atoms.dtype.name, known), mapped, os.getpid())
 
 
 @final
@@ -134,8 +130,8 @@ class ShardHost:
         if threads is not None:
             set_threads(threads)
 
-    def run(self, ticket: Ticket, task: ShardSearch | Take | Describe, place: ShardPlace) -> Any:
-        """Do a task; None if it was stopped.
+    def run(self, ticket: Ticket, task: ShardSearch | Take | None, place: ShardPlace) -> Any:
+        """Do a task, or say what the shard is where there is none; None if it was stopped.
 
         OSError if the atoms are not those that were expected.
         """
@@ -148,9 +144,7 @@ class ShardHost:
             with on_progress(leave):
                 leave(0)
                 oracle, known = self._open(place.expected)
-                if isinstance(task, Describe):
-                    return task.run(oracle, known)
-                return task.run(oracle, place.first)
+                return describe_shard(oracle, known) if task is None else task.run(oracle, place.first)
         except Cut:
             return None
 
@@ -228,7 +222,7 @@ class ShardSet:
 
     def describe(self) -> tuple[ShardFacts, ...]:
         """Ask all shards what they are now."""
-        found = self.ask(dict.fromkeys(range(len(self.shards)), Describe()))
+        found = self.ask(dict.fromkeys(range(len(self.shards))))
         return tuple(found[i] for i in range(len(self.shards)))
 
     def ask(

@@ -17,8 +17,7 @@ from wolfhound.core.validate import count, rng
 from wolfhound.data.atoms import FewAtoms, as_atoms, block_rows
 from wolfhound.oracles._scan_kernels import best_listed
 from wolfhound.oracles.asking import CheckedOracle, Question, empty_top, in_memory, make_hits, pad
-from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import IndexKind
+from wolfhound.oracles.indexes import Estimate, IndexKind, Workload
 from wolfhound.oracles.scan import Scan
 
 LEAST = 1000  # atoms of a sample by default, if that is more than 1 % of them

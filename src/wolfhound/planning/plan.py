@@ -29,8 +29,7 @@ from wolfhound.core.text import (
 )
 from wolfhound.core.validate import count, flag, memory, require, within
 from wolfhound.data.atoms import as_atoms, finite_rows, in_files
-from wolfhound.oracles.costs import Estimate, Make, Speeds, Workload, check_speeds
-from wolfhound.oracles.indexes import INDEXES, IndexKind
+from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Make, Speeds, Workload, check_speeds
 from wolfhound.paper import theory
 from wolfhound.paper.theory import Regime
 from wolfhound.show import plot

@@ -28,10 +28,10 @@ from wolfhound.core.contracts import (
     Vector,
     WeightSet,
 )
-from wolfhound.core.names import hint_keywords
 from wolfhound.core.progress import read_gap, show_progress
 from wolfhound.core.rounding import UNIT, ends_in_rounding, gamma
 from wolfhound.core.threads import one_blas_thread
+from wolfhound.core.validate import hint_keywords
 from wolfhound.core.weights import Cone, Hull, caps_of, fill, fill_pool
 from wolfhound.data.atoms import (
     as_atoms,

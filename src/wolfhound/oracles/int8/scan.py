@@ -15,8 +15,7 @@ from wolfhound.data.atoms import as_atoms
 from wolfhound.oracles import asking
 from wolfhound.oracles import indexes as saved
 from wolfhound.oracles.asking import CheckedOracle, Cost, Question
-from wolfhound.oracles.costs import Estimate, Workload
-from wolfhound.oracles.indexes import BuiltAnew, IndexKind
+from wolfhound.oracles.indexes import BuiltAnew, Estimate, IndexKind, Workload
 from wolfhound.oracles.int8._kernels import UNDECIDED, best_by_codes, empty_candidates, sweep
 from wolfhound.oracles.int8.codes import (
     CHUNK,

@@ -174,7 +174,7 @@ class PolicySearch:
     scored: int = 0
 
     def __post_init__(self, wanted: float | None) -> None:
-        validate.kind(self.step, "step", "a step such as PerState()", "promise")
+        validate.kind(self.step, "step", "a step such as PerState()", "__call__")
         self.atol = math.nan if wanted is None else validate.number(wanted, "atol", low=0.0)
         self.rtol = validate.number(self.rtol, "rtol", low=0.0)
         self.gaps_wanted = np.full(self.acmdp.states, self._least)

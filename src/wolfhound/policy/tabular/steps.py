@@ -250,9 +250,6 @@ class PolicyStep(Protocol):
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return ((S,) step sizes in [0, 1], new estimate); the first estimate is 0."""
 
-    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
-        """What J gains at least by this rule's step; estimate as before the call."""
-
 
 def short(gaps: Vector, curvature: Vector) -> Vector:
     """``min(1, gap / curvature)``; 0 without a gap, 1 without curvature."""
@@ -288,11 +285,6 @@ class PerState:
         require(smoothness < math.inf, "acmdp", rule, f"{acmdp!r}")
         return short(move.gaps, smoothness * move.squares), estimate
 
-    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
-        """``1/2 sum_s mu alpha ghat``."""
-        alphas, _ = self(acmdp, move, estimate)
-        return 0.5 * float(acmdp.start @ (alphas * move.gaps))
-
 
 @dataclass(frozen=True, slots=True)
 class Visitation:
@@ -320,16 +312,12 @@ class Visitation:
         slopes = acmdp.occupancy(move.here) * move.gaps
         return short(slopes, smoothness * move.squares), smoothness
 
-    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
-        """``1/2 sum_s d alpha ghat``."""
-        alphas, _ = self(acmdp, move, estimate)
-        return 0.5 * float(acmdp.occupancy(move.here) @ (alphas * move.gaps))
-
 
 @dataclass(frozen=True, slots=True)
 class PaperStep:
     """``min(1, (1 - gamma) mu_min ghat / (L D^2))``, as printed but clipped at 1.
 
+    As any steps alpha do, it gains J at least ``sum_s d alpha ghat - L/2 sum_s alpha^2 |delta|^2``.
     For comparison only: after 2,000 steps more than nine tenths of the distance to the optimum are
     left (`benchmarks/claim_policy_tabular.py`).
 
@@ -356,13 +344,6 @@ class PaperStep:
         require(least > 0.0, "start", "positive in every state, for PaperStep", f"least {least:g}")
         return short((1.0 - acmdp.gamma) * least * move.gaps, np.full(len(move.gaps), scale)), scale
 
-    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
-        """``sum_s d alpha ghat - L/2 sum_s alpha^2 |delta|^2``, for any steps."""
-        alphas, scale = self(acmdp, move, estimate)
-        diameter = self.diameter or scales(acmdp).diameter
-        first = float(acmdp.occupancy(move.here) @ (alphas * move.gaps))
-        return first - 0.5 * scale / diameter**2 * float(alphas**2 @ move.squares)
-
     def _scale(self, acmdp: ACMDP) -> float:
         smoothness = self.smoothness or _find_smoothness(acmdp)
         return smoothness * (self.diameter or scales(acmdp).diameter) ** 2
@@ -373,8 +354,9 @@ class Backtracking:
     """``min(1, ghat / (L_k |delta|^2))`` with L_k found by trying, on J itself.
 
     L_k is halved at every step, then doubled until J gains at least
-    ``share * sum_s d(s) alpha(s) ghat(s)``, or until `PerState`'s own condition holds. Needs no
-    smoothness, and evaluates about two policies per step.
+    ``share * sum_s d(s) alpha(s) ghat(s)``, or until `PerState`'s own condition holds: so it gains at
+    least ``sum_s min(1/2 mu, share d) alpha ghat``. Needs no smoothness, and evaluates about two
+    policies per step.
 
     Parameters
     ----------
@@ -404,12 +386,6 @@ class Backtracking:
                 break
             smoothness *= 2.0
         return alphas, smoothness
-
-    def promise(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> float:
-        """The least of what ends the search: ``sum_s min(1/2 mu, share d) alpha ghat``."""
-        alphas, _ = self(acmdp, move, estimate)
-        chance = np.minimum(0.5 * acmdp.start, self.share * acmdp.occupancy(move.here))
-        return float(chance @ (alphas * move.gaps))
 
 
 def _find_smoothness(acmdp: ACMDP) -> float:
