@@ -48,6 +48,11 @@ _NAMED = 8  # points of the support that a summary names
 # Bars of the data, observations and points of a curve that pictures show.
 _BARS, _DRAWN, _CURVE = 60, 2000, 400
 _TRUTHS = {"normal": "mean", "poisson": "rate", "binomial": "probability", "normal-scales": "scale around 0"}
+_MEANING = (
+    "The mixing distribution is how the true parameters are spread, each of which was observed with noise. "
+    "No other spread {} explains the observations better by more than the gap, in nats of the mean "
+    "log-likelihood."
+)
 _TAIL = 0.002  # of the mass at each end that a picture may leave out
 
 
@@ -374,6 +379,7 @@ class MixtureFit(HasCodec, RunResult):
             self.status,
             fields=told,
             tables=(Grid("The mixing distribution", ("theta", "mass"), rows, (0, 1), points),),
+            meaning=_MEANING.format("of any shape" if math.isfinite(self.gap) else "on the same grid"),
             title="A mixing distribution",
             message=self.message,
             caption=f"{family} mixture: {self._describe_gaps()}",
