@@ -17,7 +17,8 @@ def make_table(n: int) -> pd.DataFrame:
     carrier = rng.choice(["AA", "B6", "DL", "UA"], n, p=[0.2, 0.3, 0.3, 0.2])
     miles = rng.gamma(3.0, 350.0, n)
     late = rng.exponential(20.0, n) - 8.0 + 6.0 * (carrier == "B6")
-    late[rng.random(n) < 0.03] = np.nan  # cancelled
+    # cancelled
+    late[rng.random(n) < 0.03] = np.nan
     return pd.DataFrame(
         {
             "carrier": carrier,
@@ -37,7 +38,8 @@ def main() -> None:
 
     result = herd(flights, 200, by="carrier", standardize=True)
     print(result)
-    core = result.frame  # the chosen rows, with their ids and weights
+    # the chosen rows, with their ids and weights
+    core = result.frame
     print(core.head(3).to_string())
 
     for column in ("late", "miles"):
