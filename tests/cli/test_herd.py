@@ -145,10 +145,8 @@ def test_a_label_is_no_coordinate(run: Run, here: Path, points: Array, label: st
 @pytest.mark.parametrize("missing", ["level", "drop"])
 def test_missing_labels_are_one_label_in_every_format(run: Run, here: Path, name: str, missing: str) -> None:
     rng = np.random.default_rng(0)
-    labels = rng.choice(["x", "y", "NA"], N)
-    frame = pd.DataFrame(
-        {"a": rng.random(N), "b": rng.random(N), "of": np.where(labels == "NA", None, labels)}
-    )
+    labels = [None if label == "NA" else label for label in rng.choice(["x", "y", "NA"], N)]
+    frame = pd.DataFrame({"a": rng.random(N), "b": rng.random(N), "of": labels})
     frame.to_csv("gaps.csv", index=False)
     frame.to_parquet("gaps.parquet")
     frame.to_feather("gaps.arrow")
