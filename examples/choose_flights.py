@@ -17,7 +17,8 @@ def make_table(n: int) -> pd.DataFrame:
     carrier = rng.choice(["AA", "B6", "DL", "UA"], n, p=[0.2, 0.3, 0.3, 0.2])
     miles = rng.gamma(3.0, 350.0, n)
     late = rng.exponential(20.0, n) - 8.0 + 6.0 * (carrier == "B6")
-    late[rng.random(n) < 0.03] = np.nan  # cancelled
+    # cancelled
+    late[rng.random(n) < 0.03] = np.nan
     return pd.DataFrame(
         {
             "carrier": carrier,
@@ -32,26 +33,28 @@ def make_table(n: int) -> pd.DataFrame:
 
 def main() -> None:
     flights = make_table(5000)
-    print(encode(flights))  # what becomes of the table: rows left out, columns coded and carried
+    # What becomes of the table: missing values, columns coded and carried.
+    print(encode(flights, missing="level"))
 
     result = herd(flights, 200, by="carrier", standardize=True)
     print(result)
-    core = result.frame  # the chosen rows, with their ids and weights
+    # the chosen rows, with their ids and weights
+    core = result.frame
     print(core.head(3).to_string())
 
-    complete = flights.dropna()
     for column in ("late", "miles"):
-        all_of_them, few = complete[column].mean(), np.average(core[column], weights=core["weight"])
-        print(f"mean of {column}: {all_of_them:.2f} of all flights, {few:.2f} of 200")
+        there = core.dropna(subset=column)
+        of_all, of_few = flights[column].mean(), np.average(there[column], weights=there["weight"])
+        print(f"mean of {column}: {of_all:.2f} of all flights, {of_few:.2f} of 200")
     shares = core.groupby("origin")["weight"].sum().round(3).to_dict()
     print(
-        "shares of origins:", shares, "of", complete["origin"].value_counts(normalize=True).round(3).to_dict()
+        "shares of origins:", shares, "of", flights["origin"].value_counts(normalize=True).round(3).to_dict()
     )
-
-    kept = herd(flights, 200, standardize=True, missing="level")
-    share = kept.frame.loc[kept.frame["late"].isna(), "weight"].sum()
-    print(f"{kept.table.dropped} rows are left out if cancelled flights have a level of their own")
+    # Flights without a value are rows like others; `missing="drop"` leaves them out, and says how many.
+    share = core.loc[core["late"].isna(), "weight"].sum()
     print(f"{flights['late'].isna().mean():.3f} of all flights are cancelled, {share:.3f} of 200")
+    few = herd(flights, 200, by="carrier", standardize=True, missing="drop")
+    print(f"{few.table.dropped} rows are left out with missing='drop'")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ def features(obs: Any, actions: Any) -> Any:
 
 
 def main() -> None:
-    vectors = words().vectors[:ITEMS].astype(np.float32)  # your vectors here, one per row
+    # your vectors here, one per row
+    vectors = words().vectors[:ITEMS].astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     # Any oracle over the same vectors may answer: here an index that scores a few of them.
     actions = ActionSet(vectors, oracle=ClusterIndex.build(vectors, budget=200))

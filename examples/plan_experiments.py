@@ -31,7 +31,8 @@ def main() -> None:
 
     plan = found.round(30)
     print(plan)
-    print(plan.to_frame(seed=0).head())  # in random order
+    # in random order
+    print(plan.to_frame(seed=0).head())
 
     # Ten runs were made; which twenty should follow, if predictions matter most?
     done = plan.to_frame().head(10)

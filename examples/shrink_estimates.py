@@ -7,7 +7,7 @@ carriers' rates, fitted by maximum likelihood, says how much; the whole year jud
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
-from wolfhound import Binomial, Poisson, npmle
+from wolfhound import Binomial, NormalScales, Poisson, npmle
 
 # nycflights13 (CC0): 600 arrivals of 2013 drawn at random, those of them more than 30 minutes late,
 # and the share of late ones in the whole year.
@@ -48,6 +48,16 @@ def main() -> None:
     print(claims)
     expected = claims.posterior_mean()
     print("claims expected next year after 0, 1, 2, ...:", ", ".join(f"{each:.2f}" for each in expected))
+
+    # 2,000 effects of which most are exactly 0: a null for signs, a smooth prior for intervals.
+    rng = np.random.default_rng(0)
+    truth, errors = rng.normal(0.5, 1.5, 2000) * (rng.random(2000) < 0.2), rng.uniform(0.3, 2.0, 2000)
+    genes = npmle(truth + errors * rng.standard_normal(2000), NormalScales(errors), null=0.0)
+    sure = genes.lfsr() < 0.05
+    wrong = np.sign(genes.posterior_mean()[sure]) != np.sign(truth[sure])
+    low, high = genes.posterior_interval(level=0.9).T
+    print(f"{sure.sum()} of 2,000 signs are sure, {wrong.sum()} of them wrong")
+    print(f"intervals of 90 % cover {np.mean((low <= truth) & (truth <= high)):.0%}")
 
 
 if __name__ == "__main__":

@@ -19,13 +19,15 @@ def main() -> None:
     row, column = np.mgrid[0:1:30j, 0:1:40j]
     parts = np.stack([row * column, row * (1 - column), (1 - row) * column], axis=2) * 0.9
     cube = parts @ spectra[[3, 17, 29]] + 0.003 * rng.standard_normal((30, 40, 80))
-    cube[12, 20] = np.nan  # a dead pixel
+    # a dead pixel
+    cube[12, 20] = np.nan
 
     minerals = [f"mineral {i}" for i in range(40)]
     result = wh.minimize_many(cube, spectra, names=minerals, over=wh.Hull(at_most=True), skip=True)
     print(result)
 
-    found = result.to_dense()  # (30, 40, 40) fractions
+    # (30, 40, 40) fractions
+    found = result.to_dense()
     error = np.abs(found[..., [3, 17, 29]] - parts)[~np.isnan(cube).any(axis=2)].mean()
     print(f"mean error of the fractions {error:.4f}")
     print(f"distance of pixel (5, 5) from its mixture {result.distance.reshape(30, 40)[5, 5]:.4f}")

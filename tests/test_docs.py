@@ -25,6 +25,7 @@ from wolfhound.policy import RULES
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"(<!-- fragment: \S.*-->\n+)?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+AT_END = re.compile(r"\S  # (?!noqa)")
 Given = dict[str, Any]
 
 
@@ -223,3 +224,11 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
         line = text.count("\n", 0, block.start(2)) + 1
         code = "\n" * (line - 1) + block[2] * (block[1] is None)
         exec(compile(code, name, "exec", dont_inherit=True), space)
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"], ids=lambda path: path.stem
+)
+def test_no_comment_stands_where_a_telephone_cuts_it(path: Path) -> None:
+    lines = [line for block in BLOCK.findall(path.read_text()) for line in block[1].splitlines()]
+    assert [line for line in lines if AT_END.search(line)] == []

@@ -9,6 +9,22 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
+JOBS = (
+    "choose_flights",
+    "unmix_a_cube",
+    "shrink_estimates",
+    "plan_experiments",
+    "search_embeddings",
+    "feed_policy",
+    "papers_method",
+)
+
+
+def test_the_page_of_examples_names_a_program_for_each_job() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "examples.md").read_text()
+    assert {*JOBS} <= {path.stem for path in EXAMPLES if f"(../examples/{path.name})" in page}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example(path: Path) -> None:

@@ -1,13 +1,15 @@
 """Draw the pictures of the guides, docs/images/*.png: what the programs of `examples` would draw.
 
-``python tools/draw_guides.py [FOLDER]``.
+``python tools/draw_guides.py [FOLDER]``. With Chromium on PATH it draws the page of docs/reports.md, too.
 """
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import runpy
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ from wolfhound.show.markup import draw_pictures
 from wolfhound.solve.result import picture_weights
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.browser.chromium import find_chromium  # noqa: E402
+
 DPI = 80
 
 
@@ -62,7 +68,48 @@ def draw_word(path: Path) -> None:
     draw_pictures([picture_weights(found)], "piano, explained").savefig(path, dpi=DPI)
 
 
-DRAW = {"herd": draw_herd, "cube": draw_cube, "plan": draw_plan, "word": draw_word}
+def draw_mixture(path: Path) -> None:
+    """Draw how 2,000 estimates are shrunken, of which most are of no effect."""
+    rng = np.random.default_rng(0)
+    truth, errors = rng.normal(0.5, 1.5, 2000) * (rng.random(2000) < 0.2), rng.uniform(0.3, 2.0, 2000)
+    fit = wh.npmle(truth + errors * rng.standard_normal(2000), wh.Normal(errors), null=0.0)
+    fit.plot(title="2,000 estimates, most of them of nothing").savefig(path, dpi=DPI)
+
+
+def draw_runs(path: Path) -> None:
+    """Draw three ways to the same mixture."""
+    glove = words()
+    king = glove.id("king")
+    f, rows, index = (
+        wh.SquaredDistance(glove.vectors[king]),
+        glove.vectors,
+        wh.ClusterIndex.build(glove.vectors),
+    )
+    slow = wh.minimize(f, rows, method=wh.FrankWolfe(), exclude=[king], max_steps=300)
+    runs = {"fully corrective": wh.minimize(f, rows, exclude=[king]), "Frank-Wolfe": slow}
+    runs["an index alone"] = wh.minimize(f, index, exclude=[king])
+    wh.plot(runs, title="Three ways to king", shared=True).savefig(path, dpi=DPI)
+
+
+def draw_page(path: Path, chromium: str) -> None:
+    """Draw the upper part of a page: that of a herd."""
+    make_table = runpy.run_path(str(ROOT / "examples" / "choose_flights.py"))["make_table"]
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        wh.report(wh.herd(make_table(5000), 200, by="carrier", standardize=True), page, title="200 flights")
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
+        options += ["--window-size=1000,1250", f"--user-data-dir={folder}/user", f"--screenshot={path}"]
+        subprocess.run([chromium, *options, page.as_uri()], check=True, capture_output=True)
+
+
+DRAW = {
+    "herd": draw_herd,
+    "cube": draw_cube,
+    "plan": draw_plan,
+    "word": draw_word,
+    "mixture": draw_mixture,
+    "runs": draw_runs,
+}
 
 
 def main() -> None:
@@ -70,6 +117,8 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     for name, draw in DRAW.items():
         draw(folder / f"{name}.png")
+    if chromium := find_chromium():
+        draw_page(folder / "page.png", chromium)
 
 
 if __name__ == "__main__":

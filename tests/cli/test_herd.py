@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -138,6 +139,22 @@ def test_a_label_is_no_coordinate(run: Run, here: Path, points: Array, label: st
     assert drawn == pq.read_table("rows.parquet")[label].take(expected.ids).to_pylist()
     counted = document(run("herd", "rows.parquet", "-m", M, "--by", "code", "--json").out)["columns"]
     assert counted == ["a", "b", "c", "label", "group"]
+
+
+@pytest.mark.parametrize("name", ["gaps.csv", "gaps.parquet", "gaps.arrow"])
+@pytest.mark.parametrize("missing", ["level", "drop"])
+def test_missing_labels_are_one_label_in_every_format(run: Run, here: Path, name: str, missing: str) -> None:
+    rng = np.random.default_rng(0)
+    labels = [None if label == "NA" else label for label in rng.choice(["x", "y", "NA"], N)]
+    frame = pd.DataFrame({"a": rng.random(N), "b": rng.random(N), "of": labels})
+    frame.to_csv("gaps.csv", index=False)
+    frame.to_parquet("gaps.parquet")
+    frame.to_feather("gaps.arrow")
+    expected = library.herd(frame, 12, by="of", missing=missing)
+    ran = run("herd", name, "-m", 12, "--by", "of", "--missing", missing, "--json")
+    assert ids(ran.out) == expected.ids.tolist()
+    named = {row["label"] for row in document(ran.out)["rows"]}
+    assert named == {"x", "y"} | ({"missing"} if missing == "level" else set())
 
 
 def test_options_that_are_repeated_add_up(run: Run, here: Path) -> None:

@@ -49,6 +49,7 @@ def test_names_of_columns_and_of_what_missing_values_do() -> None:
     ("call", "told"),
     [
         (lambda: wh.herd(ROWS, 5, stratify="y"), r"herd\(\) takes no `stratify`. Did you mean `by`\?"),  # type: ignore[call-arg]
+        (lambda: wh.herd(ROWS, 5, strata="y"), r"herd\(\) takes no `strata`. Did you mean `by`\?"),  # type: ignore[call-arg]
         (lambda: wh.herd(ROWS, 5, random_state=1), "Did you mean `seed`?"),  # type: ignore[call-arg]
         (lambda: wh.herd(ROWS, 5, blue=1), r"herd\(\) takes no `blue`\.$"),  # type: ignore[call-arg]
         (lambda: wh.minimize_many(ROWS, ROWS, tol=1.0), "Did you mean `rtol`?"),  # type: ignore[call-arg]

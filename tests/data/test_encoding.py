@@ -104,7 +104,8 @@ def test_the_mean_of_a_category_is_its_shares() -> None:
 
 def test_an_error_names_columns_row_and_remedy() -> None:
     told = (
-        r"`the table` must be free of missing values; leave such rows out \(drop\), or fill them with means"
+        r"`the table` must be free of missing values; leave such rows out \(drop\), "
+        r"or make them a level of their own \(level\), or fill them with means"
     )
     with pytest.raises(ValueError, match=told + r".*the first in row 11: dep_time \(54\).*air_time \(63\)\."):
         encode(FLIGHTS, missing=Missing.ERROR)

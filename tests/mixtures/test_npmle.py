@@ -269,6 +269,23 @@ def test_pictures_and_frames(fit: wolfhound.MixtureFit, tmp_path: Path) -> None:
     assert "proved over the continuum" in repr(fit)
 
 
+def test_a_far_point_of_support_is_named_and_no_near_one_is_hidden() -> None:
+    near, far = (wh.npmle([0, 1, 2, 2, 3, 1, 1, 2, 5] * 70 + [most], wh.Poisson()) for most in (9, 400))
+    assert "far away" not in near.plot().axes[0].get_xlabel()
+    assert near.plot().axes[0].get_xlim()[1] >= near.support.max()
+    assert far.plot().axes[0].get_xlabel() == "rate\n(and far away 400 (0.0016))"
+    assert far.plot().axes[1].get_xlim()[1] < 50.0
+
+
+def test_a_fit_says_what_it_is_good_for() -> None:
+    x = np.random.default_rng(0).standard_normal(50)
+    plain, null = repr(wh.npmle(x, wh.Normal(1.0))), repr(wh.npmle(x, wh.Normal(1.0), null=0.0))
+    assert "posterior means; for signs null=0.0 (--null 0); for intervals NormalScales" in plain
+    assert "posterior means, signs; for intervals NormalScales" in null
+    assert "too short" in repr(wh.npmle([0, 1, 3], wh.Poisson()))
+    assert "good for" not in repr(wh.npmle(x, wh.NormalScales(1.0)))
+
+
 def test_neighbours_are_merged_in_their_centre() -> None:
     places, masses = merge(np.array([2.0, 0.0, 0.1]), np.array([0.5, 0.3, 0.2]), 0.15)
     np.testing.assert_allclose(places, [0.04, 2.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -402,5 +403,15 @@ def test_bad_environments_and_observations_are_refused() -> None:
 
 def test_agents_say_what_they_are() -> None:
     agent = SFWPO(Bandit(), corners(), settings=QUICK).learn(100)
-    assert repr(agent) == f"SFWPO({agent.actions!r}, Mix(), {agent.num_timesteps} steps)"
+    far = f"{agent.num_timesteps} steps, mean return {agent.stats.mean_return:.4g}"
+    assert repr(agent) == f"SFWPO({agent.actions!r}, Mix(), {far})"
     assert repr(quick(Bandit(), corners())).startswith("Agent(FrankWolfeRule(decision=HullDecision(project=4")
+    assert "mean return" not in repr(SFWPO(Bandit(), corners(), settings=QUICK))
+
+
+def test_learning_says_what_it_earns(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wolfhound.core.progress._LINE_INTERVAL", 0.0)
+    SFWPO(Bandit(), corners(), settings=QUICK).learn(100, progress=True)
+    assert re.search(r"\d+ of 100 steps, mean return -?[\d.]+, ", capfd.readouterr().err)

@@ -210,3 +210,19 @@ def test_a_notebook_shows_what_the_text_says() -> None:
     for line in repr(result).splitlines()[1:4]:
         name, _, text = line.strip().partition(" ")
         assert f"<dt>{name}</dt><dd>{text.strip()}</dd>" in result._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("Result", "the lower bound, which is proved"),
+        ("Result that is trusted", "the lower bound, which is trusted"),
+        ("Result without a bound", "How much smaller it can be is not known"),
+        ("HerdResult", "MMD is a distance between two tables"),
+        ("MixtureFit", "No other spread of any shape"),
+        ("TabularResult", "no policy has more than the upper bound"),
+    ],
+)
+def test_a_page_says_what_its_numbers_mean(name: str, meaning: str) -> None:
+    assert meaning in make_page(make(name))
+    assert meaning not in repr(make(name))

@@ -25,6 +25,7 @@ from wolfhound.data.encoding import (
     TableAtoms,
     encode_source,
     join_labels,
+    name_missing,
     read_column,
     read_parts,
 )
@@ -244,7 +245,9 @@ def _read_labels(texts: Sequence[str], table: TableAtoms | None, n: int) -> NDAr
         elif table is None:
             raise ValueError(f"`--by` must be a .npy or .txt file of labels. Got {text}.")
         else:
-            labels = read_column(table.source, text)[0]
+            labels, gone = read_column(table.source, text)
+            if table.report.marked:  # else there is none, or its row is left out
+                labels = name_missing(labels, gone)
         parts.append(labels)
     return parts[0] if len(parts) == 1 else join_labels(parts)
 

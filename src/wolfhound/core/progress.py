@@ -236,13 +236,15 @@ def read_gap(n: int, goal: float, row: int = 0) -> Reader:
     return read
 
 
-def read_count(what: str, total: int, count: Callable[[Any], int] = int) -> Reader:
-    """Read how many of a total are done, from the state of a job."""
+def read_count(
+    what: str, total: int, count: Callable[[Any], int] = int, tell: Callable[[Any], str] = lambda state: ""
+) -> Reader:
+    """Read how many of a total are done, from the state of a job, and what else it tells."""
 
     def read(job: Job) -> Reading:
-        done = 0 if job.state is None else count(job.state)
+        done, told = (0, "") if job.state is None else (count(job.state), tell(job.state))
         share = min(done / total, 1.0)
-        return Reading(share, f"{done:,} of {total:,} {what}, {job.time_text(share)}")
+        return Reading(share, f"{done:,} of {total:,} {what}{told}, {job.time_text(share)}")
 
     return read
 

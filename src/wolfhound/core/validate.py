@@ -434,6 +434,7 @@ R = TypeVar("R")
 FOREIGN = {
     "stratify": "by",
     "groups": "by",
+    "strata": "by",
     "random_state": "seed",
     "rng": "seed",
     "tol": "rtol",

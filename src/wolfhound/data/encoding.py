@@ -31,6 +31,7 @@ from wolfhound.data.table_atoms import (
     TableAtoms,
     TableReport,
     join_labels,
+    name_missing,
     read_column,
     read_texts,
 )
@@ -47,7 +48,7 @@ from wolfhound.data.tables import (
 )
 
 __all__ = ["EncodedColumn", "Missing", "Table", "TableAtoms", "TableReport", "encode"]
-__all__ += ["join_labels", "read_column", "read_texts"]
+__all__ += ["join_labels", "name_missing", "read_column", "read_texts"]
 
 MOST_LEVELS = 64
 """Levels of a category; more are names of rows."""
@@ -255,7 +256,8 @@ def _find_kept(coders: Sequence[Coder], marks: Sequence[Coder], plan: EncodingPl
     if plan.missing is not Missing.DROP and bad:
         first = min(each.first_gone for each in bad)
         listed = ", ".join(dict.fromkeys(f"{each.name} ({each.gone:,})" for each in bad))
-        more = "" if fills else ", or fill them with means (mean)"
+        more = "" if plan.places else ", or make them a level of their own (level)"
+        more += "" if fills else ", or fill them with means (mean)"
         remedy = "`encode` leaves such rows out" if plan.file else f"leave such rows out (drop){more}"
         rule = f"`{plan.called}` must be free of missing values; {remedy}"
         raise ValueError(f"{rule}. Got some, the first in row {first}: {listed}.")  # all, however many

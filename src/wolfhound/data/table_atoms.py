@@ -224,7 +224,7 @@ class TableAtoms:
             labels, missing = (each[kept] for each in read_column(self.source, name))
             rule = f"a column without missing values: encode(table, labels=[{name!r}]) leaves such rows out"
             require(self.report.marked or not missing.any(), "by", rule, f"{missing.sum():,} in {name}")
-            parts.append(np.where(missing, MISSING, labels.astype(str)) if missing.any() else labels)
+            parts.append(name_missing(labels, missing))
         return parts[0] if len(parts) == 1 else join_labels(parts)
 
     def take_rows(self, rows: Ids, **added: NDArray[Any]) -> Any:
@@ -274,6 +274,11 @@ class RowAtoms:
 def join_labels(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return one label for those of several columns."""
     return np.array([str(labels) for labels in zip(*(part.tolist() for part in parts), strict=True)])
+
+
+def name_missing(labels: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
+    """Labels of which those that are missing are one, too; as they were where none is."""
+    return np.where(missing, MISSING, labels.astype(str)) if missing.any() else labels
 
 
 def read_column(source: Table, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:

@@ -455,6 +455,7 @@ def _draw_support(
         levels, owner = np.unique(settings[:, 0], return_inverse=True)
         runs = np.bincount(owner.reshape(-1), weights, minlength=len(levels)).astype(np.float64)
         plot.draw_stems(axes, levels, runs, x=columns[0].name, y=f"{what}s")
+        axes.locator_params(axis="y", integer=what == "run")
         ticks = [axes.set_xticks]
     else:
         points, owner = np.unique(settings[:, :2], axis=0, return_inverse=True)

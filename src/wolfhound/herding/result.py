@@ -52,6 +52,10 @@ _EVEN = 2.0  # weights within this factor look the same as bars
 _MATTER, _LEVELS = 4, 8  # columns that are drawn, and levels of each
 _COLUMNS, _CELL = 12, 40  # columns of chosen rows on a page, and letters of a cell
 _MANY = 0.05  # share of rows that are left out from which a way to keep them is told
+_MEANING = (
+    "MMD is a distance between two tables as the kernel sees them, 0 where nothing tells them apart: here "
+    "of the chosen rows, by their weights, from what they stand for. As many random rows are the measure."
+)
 KEEP = 'rows left out stand for nothing: missing="level" (--missing level) keeps them'
 
 
@@ -247,6 +251,7 @@ class HerdResult(HasCodec, RunResult):
             self.status,
             fields=self._list_fields(),
             tables=(_list_rows(self),),
+            meaning=_MEANING,
             title="Rows that stand for all",
             message=self.message,
             caption=f"{self.space}: {_describe_quality(self)}",

@@ -58,6 +58,10 @@ RUN = "many run"
 
 CODES = {status: code for code, status in enumerate(STATUSES)}
 
+_MEANING = (
+    "A target's misfit f is how far from it its mixture is. What is proved is a lower bound per target: no "
+    "weights that are allowed have a smaller f, so that of these is too large by at most the gap."
+)
 _LISTED = 40  # targets that a table may show
 _TOP = 4  # atoms of each
 _MAPS = 4  # atoms of which a map is drawn
@@ -290,6 +294,7 @@ class ManyResult(HasSummary):
             f"ManyResult({' x '.join(map(str, self.shape))} targets: {ended})",
             self._fields(),
             (self._list_used(), self._list_targets()),
+            meaning=_MEANING,
             title="Mixtures for many targets",
             status=self._name_outcome(),
             success=self.success,

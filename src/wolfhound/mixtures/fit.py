@@ -29,6 +29,7 @@ from wolfhound.mixtures.families import (
     FAMILIES,
     NULL_OBSERVATIONS,
     LikelihoodFamily,
+    Normal,
     NormalScales,
     OwnDensity,
     Parameters,
@@ -46,6 +47,12 @@ _HALVINGS = 64  # of the range of an observation's quantile
 _NAMED = 8  # points of the support that a summary names
 # Bars of the data, observations and points of a curve that pictures show.
 _BARS, _DRAWN, _CURVE = 60, 2000, 400
+_TRUTHS = {"normal": "mean", "poisson": "rate", "binomial": "probability", "normal-scales": "scale around 0"}
+_MEANING = (
+    "The mixing distribution is how the true parameters are spread, each of which was observed with noise. "
+    "No other spread {} explains the observations better by more than the gap, in nats of the mean "
+    "log-likelihood."
+)
 _TAIL = 0.002  # of the mass at each end that a picture may leave out
 
 
@@ -361,6 +368,7 @@ class MixtureFit(HasCodec, RunResult):
             Field("support", f"{points} points: {shown}{more}", held, ("points of support", f"{points}")),
             Field("value", f"mean log-likelihood {self.value:.9g}", {"value": self.value}),
             Field("gap", f"{self._describe_gaps()}; {on_grid}", pick(self, "gap", "gap_on_grid"), proved),
+            ("good for", self._say_use()),
             Field("cost", cost, pick(self, "rounds", "seconds"), time),
         )
         most = float(self.mass.max())
@@ -371,6 +379,7 @@ class MixtureFit(HasCodec, RunResult):
             self.status,
             fields=told,
             tables=(Grid("The mixing distribution", ("theta", "mass"), rows, (0, 1), points),),
+            meaning=_MEANING.format("of any shape" if math.isfinite(self.gap) else "on the same grid"),
             title="A mixing distribution",
             message=self.message,
             caption=f"{family} mixture: {self._describe_gaps()}",
@@ -380,6 +389,15 @@ class MixtureFit(HasCodec, RunResult):
     def _find_heavy(self, most: int) -> Ids:
         """Places of the points of largest mass, in their order."""
         return np.sort(np.argsort(-self.mass, kind="stable")[:most])
+
+    def _say_use(self) -> str:
+        """What a prior of a few points answers well, and which fit the rest; nothing of a smooth one."""
+        if isinstance(self.family, NormalScales):
+            return ""
+        if not isinstance(self.family, Normal):
+            return "posterior means; intervals over so few points are too short"
+        signs = ", signs" if math.isfinite(self.null) else "; for signs null=0.0 (--null 0)"
+        return f"posterior means{signs}; for intervals NormalScales (--family normal-scales)"
 
     def _describe_gaps(self) -> str:
         """How near the best it is, and among what."""
@@ -427,15 +445,15 @@ def _picture_mixture(fit: MixtureFit) -> list[Picture]:
 
 def _draw_prior(axes: Axes, fit: MixtureFit) -> None:
     """Draw the support where nearly all mass is: one observation far away has a point of its own."""
-    plot.draw_stems(axes, fit.support, fit.mass, x="theta", y="prior mass")
+    plot.draw_stems(axes, fit.support, fit.mass, x=_TRUTHS.get(fit.family.name, "theta"), y="prior mass")
     below = np.cumsum(fit.mass) / fit.mass.sum()
     held = fit.support[(below > _TAIL) & (below - fit.mass < 1.0 - _TAIL)]
-    room = 0.2 * float(np.ptp(held)) or 1.0
-    low, high = float(held.min()) - room, float(held.max()) + room
-    inside = (fit.support >= low) & (fit.support <= high)
-    if not inside.all():
-        axes.set_xlim(low, high)
-    plot.say_outside(axes, inside, "points")
+    spread, middle = float(np.ptp(held)) or 1.0, 0.5 * float(held.min() + held.max())
+    outside = np.flatnonzero(np.abs(fit.support - middle) > 2.0 * spread)
+    if len(outside):
+        axes.set_xlim(held.min() - 0.2 * spread, held.max() + 0.2 * spread)
+        far = ", ".join(f"{_show_theta(fit.support[i])} ({fit.mass[i]:.2g})" for i in outside[:2])
+        plot.add_note(axes, f"and far away {far}{', ...' if len(outside) > 2 else ''}")
 
 
 def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
@@ -448,6 +466,9 @@ def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
             return
         values, which = np.unique(fit.x, return_inverse=True)
         axes.bar(values, np.bincount(which.ravel(), share), width=0.8, color=plot.SOFT, label="data")
+        low, high = plot.robust_limits(fit.x)
+        inside = (fit.x >= low) & (fit.x <= high)
+        axes.set_xlim(low - 0.5, high + 0.5)
         first = int(values.max()) + 1
         line, style = np.arange(float(first)) if first <= _CURVE else values, "o-"
     else:

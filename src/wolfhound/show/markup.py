@@ -217,6 +217,7 @@ class Summary(NamedTuple):
     fields: tuple[Field | tuple[str, str], ...] = ()  # facts; a pair of texts will do
     tables: tuple[Grid, ...] = ()
     notes: tuple[str, ...] = ()  # sentences that follow
+    meaning: str = ""  # of its numbers, for those who know the data and not the method: on pages
     title: str = ""  # what it is, for those who know no names of classes
     status: str = ""  # how it ended, in a word; empty if nothing was run
     success: bool = True

@@ -57,6 +57,7 @@ _LONGEST = 28  # letters of a name beside a bar
 _WIDTH = 52  # letters of a title in a line
 _LEGEND_LINE = 15.0  # points of a line of a legend
 _HANDLE = 6  # letters that would stand in place of its dash
+_WIDE = 6.0  # times the spread of the middle of the values: a picture that is wider is squashed
 _FEW = 40  # states up to which each one gets a marker
 _FEW_PASSES = 12.0  # up to which a linear axis shows them all
 
@@ -235,8 +236,8 @@ def draw_totals(
 def robust_limits(values: Vector) -> tuple[float, float]:
     """Return limits of an axis that a few far values, all finite, do not stretch.
 
-    Values far outside the middle 95 per cent are left out if there are at most two of them,
-    or one per cent; else one per cent is.
+    All are inside where they spread at most six times as wide as the middle 95 per cent. Else those far
+    outside these are left out if there are at most two of them, or one per cent; else one per cent is.
 
     Examples
     --------
@@ -246,7 +247,8 @@ def robust_limits(values: Vector) -> tuple[float, float]:
     """
     low, high = np.quantile(values, [0.025, 0.975]).tolist()
     room = (high - low) or float(np.ptp(values)) or 1.0
-    inside = values[(values >= low - room) & (values <= high + room)]
+    wide = math.inf if np.ptp(values) <= _WIDE * (high - low) else room
+    inside = values[(values >= low - wide) & (values <= high + wide)]
     if len(values) - len(inside) > max(2.0, 0.01 * len(values)):
         low, high = np.quantile(values, [0.005, 0.995]).tolist()
         inside = values[(values >= low) & (values <= high)]

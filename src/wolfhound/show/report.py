@@ -254,7 +254,8 @@ class Page:
             anchor, level = self._anchor(name, listed=True), 3
             self._body.append(f'<h2 class="part" id="{anchor}">{escape(name)}</h2>')
         self._body.append(_write_head(told))
-        self._add_section("The answer", list_facts(told.lines()) + list_notes(told.notes), level)
+        meant = list_notes([told.meaning] if told.meaning else ())
+        self._add_section("The answer", meant + list_facts(told.lines()) + list_notes(told.notes), level)
         self.add_pictures("In pictures", told.pictures(), level)
         more = told.details()
         self._add_section("In tables", self._write_tables((*more.answers, *told.tables)), level)

@@ -40,6 +40,11 @@ _SHOWN = 5
 
 _BARS = 15  # atoms in a picture of weights
 
+_MEANING = (
+    "f is what is minimised. No weights that are allowed have a smaller f than the lower bound, which is {}: "
+    "so f of these is larger than the least there is by at most the gap."
+)
+_UNKNOWN = "f is what is minimised. How much smaller it can be is not known."
 _FEW_PASSES = 1.0  # below, a run is drawn by the atoms that it scored
 
 _KINDS = {
@@ -311,6 +316,7 @@ class Result(HasCodec, RunResult):
             f"Result({self.status.name}: {ended})",
             fields,
             (atoms,),
+            meaning=_MEANING.format(word) if math.isfinite(self.lower) else _UNKNOWN,
             title="Minimum over a cone" if self.over.startswith("Cone") else "Minimum over a hull",
             status=self.status.name,
             success=self.success,

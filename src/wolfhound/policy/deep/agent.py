@@ -137,11 +137,10 @@ class Agent:
         self._still = replace(brain, actions=brain.actions.frozen(), rng=still, work=[0])
 
     def __repr__(self) -> str:
-        """The rule, the actions and how far training is."""
+        """The rule, the actions, how far training is and what it earns."""
         how = "" if type(self) is not Agent else f"{self.rule!r}, "
-        return (
-            f"{type(self).__name__}({how}{self.actions!r}, {self.execution!r}, {self.num_timesteps:,} steps)"
-        )
+        far = f"{self.num_timesteps:,} steps{self.stats.tell_return()}"
+        return f"{type(self).__name__}({how}{self.actions!r}, {self.execution!r}, {far})"
 
     @property
     def stats(self) -> Training:
@@ -200,7 +199,7 @@ class Agent:
         if validate.flag(reset_num_timesteps, "reset_num_timesteps"):
             self._trainer.timesteps = 0
         end = self.num_timesteps + total
-        read = read_count("steps", end, lambda training: training.timesteps)
+        read = read_count("steps", end, lambda training: training.timesteps, Training.tell_return)
         with contextlib.ExitStack() as stack:
             stack.enter_context(one_thread())
             logs = ((open_log, log), (open_tensorboard, tensorboard))

@@ -151,6 +151,10 @@ class Training:
     ratio_mean: float = math.nan
     ratio_p5: float = math.nan
 
+    def tell_return(self) -> str:
+        """What it earns, once an episode is over."""
+        return f", mean return {self.mean_return:.4g}" if math.isfinite(self.mean_return) else ""
+
 
 TrainingCallback: TypeAlias = Callable[[Training], bool | None]
 """Told how far training is; True stops it."""

@@ -109,6 +109,7 @@ class TabularResult(HasCodec, RunResult):
             self.status,
             fields=self._list_fields(),
             tables=(self._list_states(),),
+            meaning="J is the expected sum of discounted rewards; no policy has more than the upper bound.",
             title="The best policy",
             message=self.message,
             caption=f"{self.method}, J {self.score:.4g}",
