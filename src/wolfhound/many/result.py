@@ -59,8 +59,8 @@ RUN = "many run"
 CODES = {status: code for code, status in enumerate(STATUSES)}
 
 _MEANING = (
-    "A target's misfit f is how far from it its mixture is. What is proved is a lower bound per target: no "
-    "weights that are allowed have a smaller f, so that of these is too large by at most the gap."
+    "f of a target is what is minimised: for vectors half the squared distance from the mixture, which is the "
+    "misfit. Its least value is larger than a proved lower bound: f of the mixture is too large by at most the gap."
 )
 _LISTED = 40  # targets that a table may show
 _TOP = 4  # atoms of each
