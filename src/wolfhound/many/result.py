@@ -59,8 +59,8 @@ RUN = "many run"
 CODES = {status: code for code, status in enumerate(STATUSES)}
 
 _MEANING = (
-    "f of a target is what is minimised: for vectors half the squared distance from the mixture, which is the "
-    "misfit. Its least value is larger than a proved lower bound: f of the mixture is too large by at most the gap."
+    "f of a target is what is minimised: for vectors half the squared distance from the mixture, the misfit. "
+    "The least f there is lies above a proved lower bound: f of the mixture is too large by at most the gap."
 )
 _LISTED = 40  # targets that a table may show
 _TOP = 4  # atoms of each
