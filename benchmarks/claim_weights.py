@@ -35,7 +35,7 @@ from rig import Claim, held_threads, interleave
 from scipy.optimize import nnls as scipy_nnls
 
 import wolfhound
-from wolfhound import Cone, Hull, SquaredDistance, minimize
+from wolfhound import Cone, Hull, SquaredDistance, minimize, minimize_many
 
 ADELIE = isolated.Tool(
     "adelie",
@@ -105,7 +105,7 @@ def judge_nnls(claim: Claim, name: str, design: Vector, b: Vector, wanted: float
     least = np.full(b.shape[1:], np.inf)
     if b.ndim == 1 and not claim.options.tiny and (apart := solve_adelie(claim, design, b)) is not None:
         seconds, answer = apart
-        least = np.minimum(least, residuals(design, b, np.maximum(answer.weights, 0.0)))
+        least[...] = residuals(design, b, np.maximum(answer.weights, 0.0))
         claim.row(problem=f"nnls {name}", method="adelie", seconds=seconds)
         times = seconds / timed["wolfhound"].median
         claim.at_least(f"nnls {name}: times faster than adelie", times, 1.0, full_size=True)
@@ -260,13 +260,8 @@ def judge_concepts(claim: Claim, rng: np.random.Generator) -> None:
     price, some = 0.3, min(20, k)
 
     def ours() -> Answer:
-        weights, lower = np.zeros((n, k)), np.zeros(k)
-        for i, vector in enumerate(vectors):
-            found = minimize(
-                SquaredDistance(vector), concepts, over=Cone(price=price), rtol=1e-9, progress=False
-            )
-            weights[found.ids, i], lower[i] = found.weights, found.lower
-        return Answer(weights, 1.0, lower)
+        found = minimize_many(vectors, concepts, over=Cone(price=price), rtol=1e-9, progress=False)
+        return Answer(found.to_dense().T, 1.0, found.lower)
 
     def lasso(tol: float) -> Answer:
         weights = np.zeros((n, k))
