@@ -38,7 +38,7 @@ POOLED, SCORES = 64, 1 << 22
 """The same where every target has a pool: that many, of so many scores in all."""
 
 JOIN = 64
-"""Most atoms that join a pool at once."""
+"""Most atoms that join a pool at once; of n atoms sqrt(n), if that is more: a pass costs more, too."""
 
 PASSES = 40
 """Most passes."""
@@ -102,22 +102,21 @@ class ConeAtoms:
 
     def _find_direction(self) -> tuple[Vector, float]:
         """u, and a proved lower bound of <a, u> over all atoms; <= 0 where none was found."""
-        atoms = np.delete(self.atoms, self.empty, axis=0)
-        mean = atoms.mean(axis=0)
-        least = self._bound_below(atoms, mean)
+        mean = self.atoms.sum(axis=0) / (len(self.atoms) - len(self.empty))
+        least = self._bound_below(mean)
         if least >= SPREAD * float(mean @ mean):
             return mean, least
 
         def found(state: State) -> bool:
             return state.kind == "pass" and state.lower > 0.25 * state.value
 
-        run = minimize(
-            SquaredDistance(np.zeros(len(mean))), atoms, max_passes=50, callback=found, progress=False
-        )
-        return run.x, self._bound_below(atoms, run.x)
+        origin, stop = SquaredDistance(np.zeros(len(mean))), {"max_passes": 50, "callback": found}
+        run = minimize(origin, self.atoms, exclude=self.empty, progress=False, **stop)
+        return run.x, self._bound_below(run.x)
 
-    def _bound_below(self, atoms: Vector, u: Vector) -> float:
-        return float((atoms @ u).min()) - SAFE * gamma(len(u) + 2) * float(self.norms.max()) * length(u)
+    def _bound_below(self, u: Vector) -> float:
+        along = np.delete(self.atoms @ u, self.empty)
+        return float(along.min()) - SAFE * gamma(len(u) + 2) * float(self.norms.max()) * length(u)
 
 
 class ConeBatch:
@@ -170,6 +169,7 @@ class ConeBatch:
     ) -> None:
         """Passes over all atoms until all targets are proved: whose score is largest joins the pool."""
         atoms, dense, r, left = self._cone.atoms, out.weights, b.copy(), np.arange(len(b))
+        join = max(JOIN, math.isqrt(len(atoms)))
         while len(left) and out.passes[left[0]] < PASSES:
             here = np.isin(shut[0], left)
             scores = self._score(r[left], (np.searchsorted(left, shut[0][here]), shut[1][here]))
@@ -181,8 +181,8 @@ class ConeBatch:
             left, scores = left[goes_on], scores[goes_on]
             for t, row in zip(left.tolist(), scores, strict=True):
                 held, new = np.flatnonzero(dense[t]), np.flatnonzero(row > self._cone.price)
-                pool = np.concatenate([held, new[best_of(row[new], JOIN)]])
-                rows, one = atoms[pool], slice(t, t + 1)
+                pool = np.concatenate([held, new[best_of(row[new], join)]])
+                rows, one = np.ascontiguousarray(atoms[pool]), slice(t, t + 1)
                 weights = dense[one, pool]
                 cross = (rows @ b[t] - self._cone.price)[None]
                 self._walk(self._make_state(rows), cross, (sizes[0][one], sizes[1][one]), weights, len(held))

@@ -1,7 +1,7 @@
 """`nnls`: non-negative least squares with scipy's signature, and a proof.
 
-One right side is `minimize(SquaredDistance(b), columns, over=Cone())`. Many are solved in batches
-(`cones`), as `minimize_many` over a cone has it; those that are not proved so are solved one by one.
+Right sides are solved in batches (`cones`), as `minimize_many` over a cone has it; those that are not proved
+so are `minimize(SquaredDistance(b), columns, over=Cone())`, one by one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -96,7 +96,7 @@ def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float 
     many = validate.matrix(sides, "b") if sides.ndim == 2 else validate.vector(sides, "b")[:, None]
     steps = math.inf if maxiter is None else float(validate.count(maxiter, "maxiter", low=1))
     goal = validate.number(rtol, "rtol", low=0.0)
-    cone = ConeAtoms(np.ascontiguousarray(design.T))
+    cone = ConeAtoms(design.T)  # a copy would take longer than all that is done with it
     found = _solve(cone, np.ascontiguousarray(many.T), goal, steps)
     if sides.ndim == 2:
         return found
@@ -110,7 +110,7 @@ def _solve(cone: ConeAtoms, targets: Vector, rtol: float, steps: float) -> NnlsR
     size, unit = np.linalg.norm(targets, axis=1), gamma(m + 4)
     x, rnorm, lower = np.zeros((n, k)), size * (1.0 + unit), size * (1.0 - unit)
     mass, done = np.full(k, math.inf), np.full(k, len(cone.empty) == n)  # of columns of zeros 0 is the answer
-    batch = cone.open(FEW) if k > 1 and steps == math.inf else None
+    batch = cone.open(FEW if k > 1 else 0) if steps == math.inf else None
     if batch is not None:
         for first in range(0, k, batch.most):
             part = slice(first, first + batch.most)
@@ -120,8 +120,10 @@ def _solve(cone: ConeAtoms, targets: Vector, rtol: float, steps: float) -> NnlsR
             lower[part] = [_root_down(each) for each in found.lower.tolist()]
             done[part] = 0.5 * (rnorm[part] ** 2 - lower[part] ** 2) <= goals
     options: dict[str, Any] = {"over": Cone(), "rtol": rtol, "max_steps": steps, "exclude": cone.empty}
-    for i in np.flatnonzero(~done):
-        run = minimize(SquaredDistance(targets[i]), cone.atoms, **options, progress=False)
+    left = np.flatnonzero(~done)
+    rows = np.ascontiguousarray(cone.atoms) if len(left) else cone.atoms
+    for i in left:
+        run = minimize(SquaredDistance(targets[i]), rows, **options, progress=False)
         x[:, i] = 0.0
         x[run.ids, i] = np.ldexp(run.weights, cone.exponents[run.ids])
         rnorm[i] = math.sqrt(2.0 * run.value) * (1.0 + 4.0 * UNIT)
