@@ -76,8 +76,8 @@ class ConeAtoms:
                 self.exponents = 1 - np.frexp(largest)[1].astype(np.int64)
                 self.atoms = self._scale(rows)
                 squares = np.einsum("ij,ij->i", self.atoms, self.atoms)
-        self.norms = np.sqrt(squares) * (1.0 + error)
-        self.shortest = float(np.delete(self.norms, self.empty).min(initial=math.inf)) * (1.0 - 4.0 * error)
+        self.norms = np.sqrt(squares + rows.shape[1] * TINY) * (1.0 + error)
+        self.shortest = math.sqrt(np.delete(squares, self.empty).min(initial=math.inf)) * (1.0 - error)
 
     def _scale(self, rows: Vector) -> Vector:
         """Multiply rows by their powers of two, in blocks that fit a cache; those that would round stay."""

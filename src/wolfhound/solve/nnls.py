@@ -127,7 +127,8 @@ def _solve(cone: ConeAtoms, targets: Vector, rtol: float, steps: float) -> NnlsR
         x[:, i] = 0.0
         x[run.ids, i] = np.ldexp(run.weights, cone.exponents[run.ids])
         rnorm[i] = math.sqrt(2.0 * run.value) * (1.0 + 4.0 * UNIT)
-        lower[i], mass[i], done[i] = _root_down(run.lower), run.mass * cone.shortest, run.success
+        lower[i], done[i] = _root_down(run.lower), run.success
+        mass[i] = run.mass * cone.shortest if run.mass < math.inf else math.inf
     return NnlsResult(x, rnorm, lower=lower, mass=mass, success=done)
 
 
