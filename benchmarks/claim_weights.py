@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import isolated
@@ -312,24 +313,24 @@ def judge_stacking(claim: Claim, rng: np.random.Generator) -> None:
     centres, widths = rng.normal(0.0, 3.0, many), np.exp(rng.normal(0.0, 0.7, many))
     scores = -0.5 * np.square((y[:, None] - centres) / widths) - np.log(widths)
     for name, given in ((f"{few} models", scores[:, :few]), (f"{many} models", scores)):
-        calls: dict[str, Callable[[], Answer]] = {"wolfhound": lambda given=given: solve_stacking(given)}
+        calls: dict[str, Callable[[], Answer]] = {"wolfhound": partial(solve_stacking, given)}
         if given.shape[1] == few:
-            calls["SLSQP"] = lambda given=given: solve_slsqp(given)
+            calls["SLSQP"] = partial(solve_slsqp, given)
         for call in calls.values():
             call()
         timed = interleave(calls, repeats=claim.options.repeats, budget=60.0)
         ours = timed["wolfhound"]
-        mine = mean_score(given, ours.last.weights)
+        mine, lower = mean_score(given, ours.last.weights), float(ours.last.lower)
         for method, found in timed.items():
             score = mean_score(given, found.last.weights)
             claim.row(problem=f"stacking {name}", method=method, seconds=found.median, score=score)
-        claim.at_most(f"stacking {name}: proved gap, nats", -mine - float(ours.last.lower), 1e-6)
+        claim.at_most(f"stacking {name}: proved gap, nats", -mine - lower, 1e-6)
         if "SLSQP" in timed:
             theirs = mean_score(given, timed["SLSQP"].last.weights)
             times = timed["SLSQP"].median / ours.median
             claim.at_least(f"stacking {name}: times faster than SLSQP", times, 1.0, full_size=True)
             claim.at_most(f"stacking {name}: score below that of SLSQP", theirs - mine, 1e-6)
-            claim.holds(f"stacking {name}: SLSQP is not above the proof", -theirs >= ours.last.lower - 1e-12)
+            claim.holds(f"stacking {name}: SLSQP is not above the proof", -theirs >= lower - 1e-12)
         low = solve_stacking(given - 1000.0)
         gap = -mean_score(given - 1000.0, low.weights) - float(low.lower)
         claim.at_most(f"stacking {name}: proved gap 1,000 nats lower", gap, 1e-6)

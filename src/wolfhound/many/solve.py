@@ -64,7 +64,7 @@ from wolfhound.many.set_solver import SetSolver
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve.cones import ConeAtoms
+from wolfhound.solve.cones import SCORES, ConeAtoms
 from wolfhound.solve.minimize import as_names, describe_weights, read_weights
 
 SMALL = 1024
@@ -76,7 +76,7 @@ EXACT = (Scan, Int8Scan)
 HULL = Hull()
 
 _COPIES = 4
-"""Copies of all atoms that a cone takes: as read, in float64, scaled, and the scores of a batch."""
+"""Copies of all atoms that batches over a cone take at most, beside scores and weights."""
 
 NO_IDS: Ids = np.empty(0, np.int64)
 
@@ -279,8 +279,8 @@ def _solve_apart(
     rule = "left out over a cone, with a cap, and with a ridge of many atoms"
     validate.require(asked.max_atoms is None, "max_atoms", rule, asked.max_atoms)
     (n, d), cone = oracle.atoms.shape, None
-    fits = isinstance(oracle, EXACT) and weights.ridge == 0.0 and 8 * n * d <= asked.memory / _COPIES
-    if (few or fits) and weights.total == math.inf and not weights.capped:
+    fits = weights.ridge == 0.0 and 8 * (_COPIES * n * d + 2 * SCORES) <= asked.memory
+    if (few or (fits and isinstance(oracle, EXACT))) and weights.total == math.inf and not weights.capped:
         rows = _read_all(oracle.atoms).astype(np.float64)
         cone = ConeAtoms(rows, price=weights.price, ridge=weights.ridge).open(SMALL)
     options = {name: getattr(asked, name) for name in ("over", "ridge", "rtol", "atol", "seed")}

@@ -110,8 +110,8 @@ class ConeAtoms:
         def found(state: State) -> bool:
             return state.kind == "pass" and state.lower > 0.25 * state.value
 
-        origin, stop = SquaredDistance(np.zeros(len(mean))), {"max_passes": 50, "callback": found}
-        run = minimize(origin, self.atoms, exclude=self.empty, progress=False, **stop)
+        origin = SquaredDistance(np.zeros(len(mean)))
+        run = minimize(origin, self.atoms, max_passes=50, exclude=self.empty, callback=found, progress=False)
         return run.x, self._bound_below(run.x)
 
     def _bound_below(self, u: Vector) -> float:
