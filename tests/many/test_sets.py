@@ -135,6 +135,38 @@ def test_cones_of_few_atoms_are_proved_by_their_gram_matrix(name: str) -> None:
     assert np.isinf(found.mass).all()
 
 
+@pytest.mark.parametrize("name", ["cone", "price"])
+def test_cones_of_many_atoms_are_proved_by_passes_for_all(name: str) -> None:
+    """The pool of a target is what its passes found; atoms that must not be used never join."""
+    over, _ = SETS[name]
+    targets, atoms = normal(70, 8, seed=1), normal(2000, 8) + (0.0 if over == SETS["price"][0] else 1.5)
+    atoms[::100], exclude = 0.0, np.tile(np.arange(900), (70, 1))
+    found = wh.minimize_many(targets, atoms, over=over, rtol=1e-9, exclude=exclude)
+    assert found.success
+    assert found.passes.min() >= 1
+    assert found.passes.max() <= 15
+    assert found.ids.min() >= 900
+    assert found.mass is not None
+    assert np.isinf(found.mass).all()
+    for i in range(0, 70, 10):
+        alone = wh.minimize(wh.SquaredDistance(targets[i]), atoms[900:], over=over, rtol=1e-9)
+        assert found.lower[i] <= alone.value
+        assert alone.lower <= found.value[i]
+        assert found.value[i] == pytest.approx(alone.value, rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["cone", "price"])
+def test_pools_of_cones_are_proved_exactly(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Atoms may be zero, repeat, or hold a line; no Gram matrix of all of them is made."""
+    monkeypatch.setattr("wolfhound.many.solve.SMALL", 0)
+    monkeypatch.setattr("wolfhound.solve.cones.JOIN", 1)
+    over, rng = SETS[name][0], np.random.default_rng(2)
+    for _ in range(40):
+        low = int(rng.integers(-4, 1))
+        atoms, targets = rng.integers(low, 5, (4, 3)) / 2.0, rng.integers(-6, 7, (3, 3)) / 2.0
+        check_exactly(wh.minimize_many(targets, atoms, over=over), targets, atoms, name)
+
+
 def test_a_cone_without_a_price_is_non_negative_least_squares() -> None:
     atoms, targets = (
         np.abs(normal(60, 20)) * np.ldexp(1.0, np.arange(60) % 9)[:, None],

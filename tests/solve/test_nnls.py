@@ -18,6 +18,7 @@ from wolfhound import nnls
 from wolfhound.compiled.active_set import SHUT, make_state, pad
 from wolfhound.core.contracts import WeightSet
 from wolfhound.solve._cone_kernels import solve_cones
+from wolfhound.solve.nnls import FEW
 
 CONE = WeightSet(total=np.inf, at_most=True)
 HALVES = st.integers(-6, 6).map(lambda k: k / 2.0)
@@ -84,6 +85,33 @@ def test_many_right_sides_are_each_solved_and_proved(kind: str) -> None:
         assert found.rnorm[i] <= rnorm * (1.0 + 1e-9)
         assert nnls(design, sides[:, i]).rnorm == pytest.approx(found.rnorm[i], rel=1e-9)
     assert np.isinf(found.mass).all() == (kind != "line")
+
+
+@pytest.mark.parametrize("kind", ["even", "uneven"])
+def test_many_right_sides_over_many_columns(kind: str) -> None:
+    """More columns than have a Gram matrix: every right side has a pool."""
+    rng = np.random.default_rng(8)
+    design, sides = rng.gamma(0.5, 1.0, (10, FEW + 100)), rng.gamma(0.5, 1.0, (10, 30))
+    design[:, 7] = 0.0
+    if kind == "uneven":
+        design *= 10.0 ** rng.uniform(-12.0, 12.0, design.shape[1])
+    found = nnls(design, sides)
+    assert found.success.all()
+    assert not found.x[7].any()
+    for i in range(0, 30, 10):
+        rnorm = scipy_nnls(design, sides[:, i])[1]
+        assert found.lower[i] <= rnorm * (1.0 + 1e-12)
+        assert np.linalg.norm(design @ found.x[:, i] - sides[:, i]) <= found.rnorm[i]
+        assert found.rnorm[i] <= rnorm * (1.0 + 1e-9) + 1e-5 * np.linalg.norm(sides[:, i])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 300.0])
+def test_the_mass_of_a_line_is_of_columns_as_they_are_given(scale: float) -> None:
+    """sum_j x_j |a_j| of what was found is within it, whether columns were scaled or not."""
+    design = scale * np.array([[1.0, -1.0, 0.5], [0.0, 0.0, 1.0]])
+    found = nnls(design, [3.0, -2.0])
+    assert found.success
+    assert found.x @ np.linalg.norm(design, axis=0) < found.mass < math.inf
 
 
 def test_it_is_the_pair_that_scipy_gives() -> None:

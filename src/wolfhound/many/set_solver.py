@@ -1,7 +1,7 @@
 """Targets over sets of weights that the Gram matrix of a hull or a pass does not know.
 
-A cone of few atoms is solved in batches (`solve.cones`); what these do not prove, and every other set, is
-solved as `minimize` does, one target after the other.
+A cone is solved in batches (`solve.cones`); what these do not prove, and every other set, is solved as
+`minimize` does, one target after the other.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -20,13 +20,13 @@ from wolfhound.many.result import CODES
 from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.solve.cones import ConeBatch
 
-IN_TURN, CHUNK = 16, 1024
-"""Targets that are solved between two looks at the clock: one by one, and by a Gram matrix."""
+IN_TURN = 16
+"""Targets that are solved one by one between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetSolver:
-    """Atoms, options of `minimize`, the cone if it has a Gram matrix, and seconds that are left."""
+    """Atoms, options of `minimize`, the cone if batches may be proved of it, and seconds that are left."""
 
     oracle: Oracle
     options: dict[str, Any]
@@ -37,7 +37,7 @@ class SetSolver:
 
     def chunk(self, m: int) -> int:
         """How many of m targets are solved in one go."""
-        return IN_TURN if self.cone is None else CHUNK
+        return IN_TURN if self.cone is None else self.cone.most
 
     def answer(self, targets: Vector, banned: Banned) -> TargetBatch:
         """Solve (m, d) targets."""
@@ -58,7 +58,7 @@ class SetSolver:
         return join_batches(done)
 
     def _solve_batch(self, targets: Vector, banned: Banned) -> dict[int, TargetBatch]:
-        """Solve all by the Gram matrix; those that are proved, by their place."""
+        """Solve all together; those that are proved, by their place."""
         assert self.cone is not None
         scale = 0.5 * np.einsum("ij,ij->i", targets, targets)  # f(0), as `minimize` has it over a cone
         goals = np.maximum(self.options["atol"], self.options["rtol"] * scale)
@@ -67,5 +67,7 @@ class SetSolver:
         for i in np.flatnonzero(found.value - found.lower <= goals):
             ids = np.flatnonzero(found.weights[i])
             proof = float(found.value[i]), float(found.lower[i]), float(goals[i])
-            proved[int(i)] = make_answer((ids, found.weights[i, ids]), proof, Status.GAP_REACHED, 1)
+            proved[int(i)] = make_answer(
+                (ids, found.weights[i, ids]), proof, Status.GAP_REACHED, int(found.passes[i])
+            )
         return proved

@@ -64,7 +64,7 @@ from wolfhound.many.set_solver import SetSolver
 from wolfhound.methods.asking import POOL
 from wolfhound.oracles.int8.scan import Int8Scan
 from wolfhound.oracles.scan import Scan
-from wolfhound.solve.cones import ConeAtoms
+from wolfhound.solve.cones import SCORES, ConeAtoms
 from wolfhound.solve.minimize import as_names, describe_weights, read_weights
 
 SMALL = 1024
@@ -74,6 +74,9 @@ EXACT = (Scan, Int8Scan)
 """Oracles that do what passes of our own do faster: their atoms are used."""
 
 HULL = Hull()
+
+_COPIES = 4
+"""Copies of all atoms that batches over a cone take at most, beside scores and weights."""
 
 NO_IDS: Ids = np.empty(0, np.int64)
 
@@ -119,9 +122,9 @@ def minimize_many(
         Atoms that must not be used, by all targets or by each.
     over : Hull or Cone
         What weights may be. By default they sum to 1; ``Hull(at_most=True)`` lets them sum to less: the
-        origin is one more atom, whose weight is left out (shadow, in unmixing). Over up to 1,024 atoms
-        ridges, and cones without cap and mass, have a Gram matrix, too; other sets are solved one target
-        after the other, as `minimize` does.
+        origin is one more atom, whose weight is left out (shadow, in unmixing). Cones without cap and mass
+        are solved in batches, too, and ridges over up to 1,024 atoms; other sets one target after the
+        other, as `minimize` does.
     ridge
         ``ridge / 2 * |weights|^2`` is added to f.
     max_atoms
@@ -272,13 +275,14 @@ def _is_hull(weights: WeightSet, *, few: bool) -> bool:
 def _solve_apart(
     oracle: Oracle, weights: WeightSet, rng: np.random.Generator, asked: _Asked, *, few: bool
 ) -> SetSolver:
-    """Other sets: cones of few atoms by their Gram matrix, else one target after the other."""
+    """Other sets: cones in batches, if all atoms fit, with a ridge few; else one target after the other."""
     rule = "left out over a cone, with a cap, and with a ridge of many atoms"
     validate.require(asked.max_atoms is None, "max_atoms", rule, asked.max_atoms)
-    cone = None
-    if few and weights.total == math.inf and not weights.capped:
+    (n, d), cone = oracle.atoms.shape, None
+    fits = weights.ridge == 0.0 and 8 * (_COPIES * n * d + 2 * SCORES) <= asked.memory
+    if (few or (fits and isinstance(oracle, EXACT))) and weights.total == math.inf and not weights.capped:
         rows = _read_all(oracle.atoms).astype(np.float64)
-        cone = ConeAtoms(rows, price=weights.price, ridge=weights.ridge).open()
+        cone = ConeAtoms(rows, price=weights.price, ridge=weights.ridge).open(SMALL)
     options = {name: getattr(asked, name) for name in ("over", "ridge", "rtol", "atol", "seed")}
     if isinstance(asked.seed, np.random.Generator):  # a run that was cut goes on with the same
         options["seed"] = int(rng.integers(1 << 31))

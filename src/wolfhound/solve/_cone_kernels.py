@@ -1,4 +1,4 @@
-"""Many right sides over the cone of a few atoms: the one active set, a target after the other."""
+"""Many right sides over a cone by a Gram matrix: the one active set, a target after the other."""
 
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -14,7 +14,7 @@ MANY = 1 << 40  # more atoms and steps than there are
 def solve_cones(
     state: GramState, cross: Vector, squares: Vector, goals: Vector, ids: Ints, weights: Vector, support: Ints
 ) -> None:
-    """Write the (m, c) atoms and weights of every target, and (m,) how many.
+    """Write the (m, c) atoms and weights of every target, and (m,) how many; where it starts is there before.
 
     `state` is that of the Gram matrix of n atoms; `cross` (m, wide) has the products of targets and atoms,
     `active_set.SHUT` for atoms that must not be used, and the padding; `squares` and `goals` (m,) are |b|^2,
@@ -27,7 +27,7 @@ def solve_cones(
             linear[j] = cross[t, j]
         for j in range(n):
             states[j] = AT_ZERO
-        walk(state, None, ids[t], weights[t], 0, squares[t], goals[t], MANY, MANY)
+        walk(state, None, ids[t], weights[t], support[t], squares[t], goals[t], MANY, MANY)
         support[t] = state.sizes[FREE]
         for i in range(support[t]):
             ids[t, i], weights[t, i] = state.labels[i], state.lines[WEIGHT, i]

@@ -1,8 +1,7 @@
 """`nnls`: non-negative least squares with scipy's signature, and a proof.
 
-One right side is `minimize(SquaredDistance(b), columns, over=Cone())`. For many over a few columns the Gram
-matrix is made once (`cones`), as `minimize_many` over a cone has it; those that are not proved are solved one
-by one.
+Right sides are solved in batches (`cones`), as `minimize_many` over a cone has it; those that are not proved
+so are `minimize(SquaredDistance(b), columns, over=Cone())`, one by one.
 """
 
 # SPDX-License-Identifier: Apache-2.0
@@ -23,7 +22,6 @@ from wolfhound.solve.cones import ConeAtoms
 from wolfhound.solve.minimize import minimize
 
 FEW = 4096  # columns up to which a Gram matrix is made for many right sides
-CHUNK = 1024  # right sides that are solved and proved at once
 
 
 class _Pair(NamedTuple):
@@ -44,7 +42,7 @@ class NnlsResult(_Pair):
         Proved lower bound on the least |A x - b| over all x >= 0.
     mass : float, or (k,)
         inf; where the columns hold a line, so that x can grow without limit, the proof is one for
-        ``sum_j x_j |a_j|`` of up to about this.
+        ``sum_j x_j |a_j|`` of up to this.
     success : bool, or (k,)
         Whether the proved gap is what was asked for, or as small as rounding allows.
     """
@@ -98,7 +96,7 @@ def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float 
     many = validate.matrix(sides, "b") if sides.ndim == 2 else validate.vector(sides, "b")[:, None]
     steps = math.inf if maxiter is None else float(validate.count(maxiter, "maxiter", low=1))
     goal = validate.number(rtol, "rtol", low=0.0)
-    cone = ConeAtoms(np.ascontiguousarray(design.T))
+    cone = ConeAtoms(design.T)  # a copy would take longer than all that is done with it
     found = _solve(cone, np.ascontiguousarray(many.T), goal, steps)
     if sides.ndim == 2:
         return found
@@ -107,27 +105,30 @@ def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float 
 
 
 def _solve(cone: ConeAtoms, targets: Vector, rtol: float, steps: float) -> NnlsResult:
-    """Solve all (k, m) right sides by one Gram matrix; those that it does not prove by runs of their own."""
+    """Solve all (k, m) right sides in batches; those that these do not prove by runs of their own."""
     (k, m), n = targets.shape, len(cone.atoms)
     size, unit = np.linalg.norm(targets, axis=1), gamma(m + 4)
     x, rnorm, lower = np.zeros((n, k)), size * (1.0 + unit), size * (1.0 - unit)
     mass, done = np.full(k, math.inf), np.full(k, len(cone.empty) == n)  # of columns of zeros 0 is the answer
-    batch = cone.open() if k > 1 and n <= FEW and steps == math.inf else None
+    batch = cone.open(FEW if k > 1 else 0) if steps == math.inf else None
     if batch is not None:
-        for first in range(0, k, CHUNK):
-            part = slice(first, first + CHUNK)
+        for first in range(0, k, batch.most):
+            part = slice(first, first + batch.most)
             goals = 0.5 * rtol * np.einsum("ij,ij->i", targets[part], targets[part])
             found = batch.solve(targets[part], goals)
             x[:, part], rnorm[part] = found.weights.T, found.away
             lower[part] = [_root_down(each) for each in found.lower.tolist()]
             done[part] = 0.5 * (rnorm[part] ** 2 - lower[part] ** 2) <= goals
     options: dict[str, Any] = {"over": Cone(), "rtol": rtol, "max_steps": steps, "exclude": cone.empty}
-    for i in np.flatnonzero(~done):
-        run = minimize(SquaredDistance(targets[i]), cone.atoms, **options, progress=False)
+    left = np.flatnonzero(~done)
+    rows = np.ascontiguousarray(cone.atoms) if len(left) else cone.atoms
+    for i in left:
+        run = minimize(SquaredDistance(targets[i]), rows, **options, progress=False)
         x[:, i] = 0.0
         x[run.ids, i] = np.ldexp(run.weights, cone.exponents[run.ids])
         rnorm[i] = math.sqrt(2.0 * run.value) * (1.0 + 4.0 * UNIT)
-        lower[i], mass[i], done[i] = _root_down(run.lower), run.mass, run.success
+        lower[i], done[i] = _root_down(run.lower), run.success
+        mass[i] = run.mass * cone.shortest if run.mass < math.inf else math.inf
     return NnlsResult(x, rnorm, lower=lower, mass=mass, success=done)
 
 
