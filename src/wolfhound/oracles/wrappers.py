@@ -106,6 +106,11 @@ class Tiered(CheckedOracle):
         """Random atoms of every call."""
         return self._few
 
+    @property
+    def exact_only(self) -> bool:
+        """Whether samples have grown so far that every answer is a pass."""
+        return self._few > _MOST * self._atoms.shape[0]
+
     def widen(self) -> None:
         """Take samples of four times the size from now on, and where that is more than a quarter, passes."""
         self._few = _WIDER * max(1, self._few)
@@ -116,7 +121,7 @@ class Tiered(CheckedOracle):
 
         An answer below its threshold is the best of all, with a finite bound.
         """
-        if thresholds is None or self._few > _MOST * self._atoms.shape[0]:
+        if thresholds is None or self.exact_only:
             hits = self._prove(question)
         else:
             hits = self._escalate(question, thresholds)

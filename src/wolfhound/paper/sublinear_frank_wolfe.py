@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
 import numpy as np
@@ -68,7 +68,8 @@ class SublinearFrankWolfe:
     `Tiered` does it, beside the atoms that were found before and a fresh random sample:
     an atom that these have will do if its gap is (1 + c) / 2 of what the index found last. After n, 2n,
     3n, ... more atoms were scored, a pass measures the share of the best gap, which the trace
-    records (`ratio`); where its mean is below c, samples grow by four, up to passes for every step.
+    records (`ratio`); where its mean is below c, samples grow by four, up to passes for every step, whose
+    states are of kind "exact".
     An oracle that proves its answers is believed without a second pass. If every answer
     has a share c of the best gap, `theory.gap_after` bounds f(w_t) - min f.
 
@@ -155,7 +156,9 @@ class SublinearFrankWolfe:
         ask = Asker(objective, oracle, start, goal=goal)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
         wanted = self._choose_gap(start, goal)
-        return loop.walk(Separation(ask, wanted, ratio=self.ratio), start)
+        for state in loop.walk(Separation(ask, wanted, ratio=self.ratio), start):
+            fallen_back = isinstance(oracle, Tiered) and oracle.exact_only and state.kind == "forward"
+            yield replace(state, kind="exact") if fallen_back else state
 
     def _choose_gap(self, start: Start, goal: float) -> Wanted:
         if isinstance(self.tau, Halving):
