@@ -23,6 +23,8 @@ from wolfhound.oracles.subset import RandomSubset
 
 _COMPARED = 64  # rows that are compared to see whether two oracles have the same atoms
 _KEPT = 4  # best atoms of an answer of the index that are remembered: it has scored so many again in any case
+_FADING = 0.95
+"""Of what the index found, how much is left to compare with after its next answer, if that is poorer."""
 _SMALL, _WIDER, _MOST = 0.05, 4, 0.25
 """Share of the atoms that a sample has at most; how it grows where too little is found; the share from
 which on a pass, which proves its answer, is made instead."""
@@ -39,8 +41,9 @@ class Tiered(CheckedOracle):
     that is left converges wherever it does with the exact oracle. Without thresholds the
     exact oracle is asked.
 
-    Too poor is what exceeds its threshold by less than `ratio` of what the last answer with the
-    index did: a threshold may ask for much less than there is. The sample sees where the
+    Too poor is what exceeds its threshold by less than `ratio` of what the last answers with the
+    index did, of which 5 % fade with each: a threshold may ask for much less than there is, and an
+    index finds much less at one step than at the next. The sample sees where the
     index is blind, and what is remembered is what both would miss again
     (`benchmarks/claim_promise.py`).
 
@@ -93,7 +96,7 @@ class Tiered(CheckedOracle):
         self._sample = RandomSubset(index.atoms, size=max(1, self._few), seed=self._rng)
         # Replaced whole: queries of other threads may read them.
         self._cache = _AtomCache(np.empty(0, np.int64), index.atoms.take(np.empty(0, np.int64)))
-        self._above: Vector = np.empty(0)  # by how much the last answers with the index exceeded thresholds
+        self._above: Vector = np.empty(0)  # by how much late answers with the index exceeded thresholds
         self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
 
     @property
@@ -173,7 +176,9 @@ class Tiered(CheckedOracle):
         above = self._above.copy() if len(self._above) == len(floors) else np.zeros(len(floors))
         with np.errstate(invalid="ignore"):
             excess = found.scores[:, 0] - floors[which]
-        above[which] = np.where(np.isfinite(excess), np.maximum(excess, 0.0), 0.0)
+        # What the index misses now it may have found before: that counts on, a little less each time.
+        known = np.maximum(np.maximum(excess, 0.0), _FADING * above[which])
+        above[which] = np.where(np.isfinite(excess), known, 0.0)
         self._above = above
 
     def _prove(self, question: Question) -> Hits:

@@ -66,7 +66,7 @@ class SublinearFrankWolfe:
 
     Phi is what theory asks for, and may be far less than the best gap. So the index is asked as
     `Tiered` does it, beside the atoms that were found before and a fresh random sample:
-    an atom that these have will do if its gap is (1 + c) / 2 of what the index found last. After n, 2n,
+    an atom that these have will do if its gap is (1 + c) / 2 of what the index found of late. After n, 2n,
     3n, ... more atoms were scored, a pass measures the share of the best gap, which the trace
     records (`ratio`); where its mean is below c, samples grow by four, up to passes for every step, whose
     states are of kind "exact".
@@ -119,7 +119,7 @@ class SublinearFrankWolfe:
     schedule: StepSize | None = None
     confirm: bool = True
     exact: Oracle | None = None
-    cache: int = 256
+    cache: int = 384
     sample: int = 500
     diameter: float | None = None
     mixed: int = 16
@@ -257,7 +257,7 @@ class Separation:
         self._wanted, self._ratio = wanted, ratio
         self._held: Hits | None = None
         self._end: Status | None = None
-        self._shares = [1.0]  # as an audit is but one step, the first alone decides only if it is far off
+        self._shares = [ratio]  # and those of audits: the first one below it has samples grow
         self._since = ask.scored  # at the last pass
 
     @property
