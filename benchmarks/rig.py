@@ -273,7 +273,9 @@ class Claim:
         out = self.options.out
         if out is not None and out.parent == RESULTS and not is_clean(self._commit):
             out = ASIDE / out.name
-            self.say(f"the tree has changes that no commit has: written to {out.relative_to(ASIDE.parents[1])}")
+            self.say(
+                f"the tree has changes that no commit has: written to {out.relative_to(ASIDE.parents[1])}"
+            )
         if out is not None:
             write_json(out, self.report())
         return 0 if self.passed else 1
