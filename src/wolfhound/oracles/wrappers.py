@@ -23,8 +23,6 @@ from wolfhound.oracles.subset import RandomSubset
 
 _COMPARED = 64  # rows that are compared to see whether two oracles have the same atoms
 _KEPT = 4  # best atoms of an answer of the index that are remembered: it has scored so many again in any case
-_FADING = 0.95
-"""Of what the index found, how much is left to compare with after its next answer, if that is poorer."""
 _SMALL, _WIDER, _MOST = 0.05, 4, 0.25
 """Share of the atoms that a sample has at most; how it grows where too little is found; the share from
 which on a pass, which proves its answer, is made instead."""
@@ -41,9 +39,8 @@ class Tiered(CheckedOracle):
     that is left converges wherever it does with the exact oracle. Without thresholds the
     exact oracle is asked.
 
-    Too poor is what exceeds its threshold by less than `ratio` of what the last answers with the
-    index did, of which 5 % fade with each: a threshold may ask for much less than there is, and an
-    index finds much less at one step than at the next. The sample sees where the
+    Too poor is what exceeds its threshold by less than `ratio` of what the last answer with the
+    index did: a threshold may ask for much less than there is. The sample sees where the
     index is blind, and what is remembered is what both would miss again
     (`benchmarks/claim_promise.py`).
 
@@ -64,6 +61,10 @@ class Tiered(CheckedOracle):
         Fresh random atoms of every call, at most 5 % of all; see `widen`.
     ratio
         In (0, 1], see above.
+    fading
+        In [0, 1): how much of what the index found before counts on where its next answer is poorer. 0:
+        the last alone, for steps that close gaps quickly; near 1 for slow ones, along which an index
+        finds much less at one step than at the next.
     seed
         Of the samples.
 
@@ -86,12 +87,14 @@ class Tiered(CheckedOracle):
         cache: int = 256,
         sample: int = 500,
         ratio: float = 0.8,
+        fading: float = 0.0,
         seed: int | np.random.Generator = 0,
     ) -> None:
         self._index = validate.oracle(index, "index")
         self._atoms, self._exact = index.atoms, check_exact(exact, index.atoms)
         self._room = min(count(cache, "cache"), index.atoms.shape[0])
         self._ratio, self._rng = within(ratio, "ratio", "(0, 1]"), rng(seed)
+        self._fading = within(fading, "fading", "[0, 1)")
         self._few = min(count(sample, "sample"), round(_SMALL * index.atoms.shape[0]))
         self._sample = RandomSubset(index.atoms, size=max(1, self._few), seed=self._rng)
         # Replaced whole: queries of other threads may read them.
@@ -177,7 +180,7 @@ class Tiered(CheckedOracle):
         with np.errstate(invalid="ignore"):
             excess = found.scores[:, 0] - floors[which]
         # What the index misses now it may have found before: that counts on, a little less each time.
-        known = np.maximum(np.maximum(excess, 0.0), _FADING * above[which])
+        known = np.maximum(np.maximum(excess, 0.0), self._fading * above[which])
         above[which] = np.where(np.isfinite(excess), known, 0.0)
         self._above = above
 

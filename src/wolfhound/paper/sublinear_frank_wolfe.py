@@ -26,6 +26,9 @@ from wolfhound.methods.steps import OpenLoop
 from wolfhound.oracles.wrappers import Tiered
 from wolfhound.paper import theory
 
+_FADING = 0.95
+"""Of `Tiered`: the steps of a schedule are slow, and the gap is hardly less at the next."""
+
 
 @dataclass(frozen=True, slots=True)
 class Halving:
@@ -152,7 +155,15 @@ class SublinearFrankWolfe:
         if self.confirm and not isinstance(oracle, Tiered):
             # On average c of the best gap: of what the index finds, which may be less, a little more.
             share = 0.5 * (1.0 + self.ratio)
-            oracle = Tiered(oracle, self.exact, cache=self.cache, sample=self.sample, ratio=share, seed=rng)
+            oracle = Tiered(
+                oracle,
+                self.exact,
+                cache=self.cache,
+                sample=self.sample,
+                ratio=share,
+                fading=_FADING,
+                seed=rng,
+            )
         ask = Asker(objective, oracle, start, goal=goal)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
         wanted = self._choose_gap(start, goal)
