@@ -28,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from design_rivals import RIVALS, Array, score, vertex
@@ -173,7 +174,8 @@ def judge_runs(claim: Claim) -> None:
     like = np.random.default_rng(0).standard_normal((grid.shape[0], 4 * wide + 1)).astype(np.float32)
     once = functools.partial(score, like, np.eye(like.shape[1]))
     once()
-    both = interleave({"plan": plan, "once": once}, repeats=claim.options.repeats)
+    calls: dict[str, Callable[[], Any]] = {"plan": plan, "once": once}
+    both = interleave(calls, repeats=claim.options.repeats)
     timed, ratio = both["plan"], both["plan"].median / both["once"].median
     exact = wh.design(grid, model=wh.LinearModel()).round(runs)
     claim.row(problem="runs", candidates=f"{grid.shape[0]:,} x {exact.terms}", method="design and round",
