@@ -6,7 +6,8 @@ D         1e6 x 20 Gaussian, 1e6 x 45 (quadratic in 8 factors), 1e7 x 5, 1e6 x 3
           than a compiled version of the randomised exchange algorithm REX, to the same efficiency
 A, I      on the same candidates, I over 10,000 of them: proved >= 1 - 1e-6 in at most 6 passes
 runs      8 categories of 5 levels, 390,625 candidates, 33 terms, 400 runs: an exact design with an efficiency
-          of at least 0.999 of the proved bound, in less than 5 s from the levels to the runs
+          of at least 0.999 of the proved bound, from the levels to the runs in at most 150 times what it
+          takes to score all candidates once (first stated as 5 s)
 ellipsoid 1e6 x 10 points: volume proved to 1e-6, every point inside, beside Khachiyan's algorithm
 --huge    1e8 x 20 from disk (8 GB, written for it and removed): at most 4 passes, less than 2 GB
 
@@ -19,6 +20,7 @@ candidates that score best, and against the best design that anyone found.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import functools
 import json
 import math
 import shutil
@@ -26,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from design_rivals import RIVALS, Array, score, vertex
@@ -168,13 +171,18 @@ def judge_runs(claim: Claim) -> None:
 
     exacts: list[object] = []
     plan()
-    timed = interleave({"plan": plan}, repeats=claim.options.repeats)["plan"]
+    like = np.random.default_rng(0).standard_normal((grid.shape[0], 4 * wide + 1)).astype(np.float32)
+    once = functools.partial(score, like, np.eye(like.shape[1]))
+    once()
+    calls: dict[str, Callable[[], Any]] = {"plan": plan, "once": once}
+    both = interleave(calls, repeats=claim.options.repeats)
+    timed, ratio = both["plan"], both["plan"].median / both["once"].median
     exact = wh.design(grid, model=wh.LinearModel()).round(runs)
     claim.row(problem="runs", candidates=f"{grid.shape[0]:,} x {exact.terms}", method="design and round",
               seconds=timed.median, passes=timed.last.passes, gap=1.0 - exact.efficiency,
-              support=len(exact.ids))  # fmt: skip
+              support=len(exact.ids), over_one_scoring=ratio)  # fmt: skip
     claim.at_least("runs: efficiency of the exact design", exact.efficiency, 0.999, full_size=True)
-    claim.at_most("runs: seconds", timed.median, 5.0, full_size=True)
+    claim.at_most("runs: seconds over those of one scoring", ratio, 150.0, full_size=True)
 
 
 def judge_ellipsoid(claim: Claim, n: int) -> None:

@@ -9,8 +9,10 @@ Protocol: five seeds (`--repeats`), each with other first weights, users and
 exploration; two processes of one thread each. Tests play 128 episodes of users that no
 agent has met, the same for all methods of a seed, after 3,000 and 10,000 transitions.
 A number is the mean over the seeds. Nothing was tuned on these users. The index is
-`ClusterIndex` with its defaults; all else searches by `Int8Scan`, which is exact.
-NFWPO, the exact reference, is reported with one seed in two: it is slow.
+`ClusterIndex` with its defaults; fresh random samples of 100 and of n/20 atoms in its place, with the
+past winners that every action set remembers, are reported (other sizes: `claim_policy_search.py`); all
+else searches by `Int8Scan`, which is exact. NFWPO, the exact reference, is reported with one seed in
+two: it is slow.
 
 Thresholds: return of SFWPO at least 1.15 times the best of Wolpertinger with k in
 {1, 10, 100}, 1.1 times the myopic hull, 0.97 times TD3 with projection, with the same
@@ -47,10 +49,13 @@ from wolfhound.policy.deep.worlds import Policy, evaluate
 
 OURS, INDEXED, PLAIN = "SFWPO", "SFWPO, index", "TD3, not refined"
 REFINED, REFERENCE = "TD3, refined", "NFWPO"
+SAMPLED = {"SFWPO, random 100": 100, "SFWPO, random n/20": None}
+"""Fresh samples in the place of the index."""
 WOLPERTINGERS = {f"Wolpertinger {k}": Wolpertinger(neighbours=k) for k in (1, 10, 100)}
 RULES: dict[str, Rule] = {
     OURS: FrankWolfeRule(),
     INDEXED: FrankWolfeRule(),
+    **{name: FrankWolfeRule() for name in SAMPLED},
     REFINED: TD3(),
     PLAIN: TD3(decision=HullDecision(refine=0)),
     **WOLPERTINGERS,
@@ -116,10 +121,12 @@ def principal(rows: Matrix, d: int) -> Matrix:
 
 
 @functools.cache
-def oracle_of(size: Size, indexed: bool) -> Oracle:
-    """The index, or an exact scan."""
+def oracle_of(size: Size, name: str) -> Oracle:
+    """The index, a sample, or an exact scan."""
     atoms = feed_of(size).atoms
-    return wolfhound.ClusterIndex.build(atoms) if indexed else wolfhound.Int8Scan.build(atoms)
+    if name in SAMPLED:
+        return wolfhound.RandomSubset(atoms, size=SAMPLED[name] or size.n // 20)
+    return wolfhound.ClusterIndex.build(atoms) if name == INDEXED else wolfhound.Int8Scan.build(atoms)
 
 
 # ---------------------------------------------------------------- one run
@@ -136,7 +143,7 @@ def train(task: tuple[str, int, Size]) -> Run:
     """Train and test one method with one seed, on one thread."""
     name, seed, size = task
     feed = feed_of(size)
-    actions = ActionSet(feed.atoms, oracle=oracle_of(size, name == INDEXED))
+    actions = ActionSet(feed.atoms, oracle=oracle_of(size, name if name in (INDEXED, *SAMPLED) else OURS))
     settings = replace(size.settings, seed=seed, audit_every=50)
     agent = Agent(
         BatchedFeed(feed, 16), actions, rule=RULES[name], settings=settings, critic_features=feed_features

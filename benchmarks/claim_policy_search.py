@@ -16,7 +16,9 @@ fastest that reaches a mean ratio of 0.9 there, with a margin of 0.005 (the eigh
 timed again, taking turns), is measured on fresh batches,
 interleaved with the exact rivals; medians, ours over all fresh batches in turn, with the least and the
 most of the rounds. The index that is chosen is built three times anew: median, least and most seconds,
-and the number of batches from which on its build has paid against the fastest exact search. End to end: ms
+and the number of batches from which on its build has paid against the fastest exact search. Reported beside
+it, on the same batches and with as large a cache of past winners: fresh random samples of 100, 200, 1,000 and
+n/20 atoms in the place of the index, and one of 1,000 beside it. End to end: ms
 per update (batch 256) of two agents that learn from the same seed, one with Int8Scan in its action
 set, one with the chosen index, taking turns.
 
@@ -39,6 +41,8 @@ import data
 import faiss as untyped_faiss
 import faissed
 import numpy as np
+import ways
+from copies import Copies
 from feed.environment import BatchedFeed, Feed, feed_features
 from reference import Matrix, Vector
 from rig import Claim, held_threads, interleave
@@ -157,8 +161,29 @@ def judge(claim: Claim, size: Size) -> None:
         FASTER.get(size.n, 0.0),
         full_size=True,
     )
+    report_samples(claim, atoms, asked, chosen, fresh)
     report_build(claim, size, chosen, (milliseconds[fastest] - milliseconds["ours"]) / 1e3)
     judge_updates(claim, size, feed, chosen)
+
+
+def report_samples(
+    claim: Claim, atoms: Matrix, asked: Asked, chosen: Setting, parts: tuple[slice, slice]
+) -> None:
+    """Past winners with a random sample instead of the index, or beside it."""
+    rivals: dict[str, Oracle] = {
+        f"random {label}": wolfhound.RandomSubset(atoms, size=min(many or len(atoms) // 20, len(atoms)))
+        for label, many in ways.SIZES.items()
+    }
+    joined = [chosen.make(), wolfhound.RandomSubset(atoms, size=min(1000, len(atoms)))]
+    for name, oracle in (rivals | {f"{chosen}, and random 1,000": Copies(joined)}).items():
+        ratios, seconds = warmed(ActionSet(atoms, oracle=oracle, cache=chosen.cache), asked, *parts)
+        claim.row(
+            n=len(atoms),
+            sample=name,
+            ms=1e3 * seconds,
+            gap_ratio=float(ratios.mean()),
+            ratio_p5=float(np.quantile(ratios, 0.05)),
+        )
 
 
 def report_build(claim: Claim, size: Size, chosen: Setting, gain: float) -> None:

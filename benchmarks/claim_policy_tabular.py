@@ -18,8 +18,9 @@ default settings and a winners' cache that has seen another run.
 Whole runs, 64 states: smooth, sparse distributions, d = 32, n from 1e4 to 1e6; affine and smooth with
 word vectors as actions (glove100, 341,479 x 100; five successors of each state, whose chances lean with the
 action; the taste of a state, less 5 |a|^2 where smooth). atol is 3e-3 of the first root of summed squared
-gaps. Exact runs (rows, int8 codes), and `sfwpo` on every index and on random subsets of 100, 200, 1,000 and
-n/20 atoms: seconds with and without the build, from how many runs over the same actions a way beats both
+gaps. Exact runs (rows, int8 codes), and `sfwpo` on every index, on random samples of 100, 200, 1,000 and
+n/20 atoms, and on `LshIndex` with a sample of 500 beside it, all with the past winners that an action set
+remembers: seconds with and without the build, from how many runs over the same actions a way beats both
 exact ones, and an index all random ones.
 
 Thresholds: affine to 0.1 % in at most 10 steps for every c >= 0.5; smooth to 1 % in at most 150, J

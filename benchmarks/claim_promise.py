@@ -15,7 +15,7 @@ growth    atoms per iteration and in all to 1e-3 over nested atoms, n = 1e4 to 4
 theorem   a fixed tau on an index built for it, nothing beside it: the theorem's steps, how often an atom of
           gap Phi is there and none of c Phi is found, against delta, and atoms per query against n^rho
 herding   Algorithms 3 and 4, text-like rows and glosses: picks to 1e-4 of the error of one random pick, and
-          seconds, beside random samples of the same sizes
+          seconds, beside the same without the index and random samples of the same sizes
 
 Protocol: one thread; all ways start at the best of the same random atoms and are told when f - min f is
 there, but `minimize`, which proves it; all passes count, those of audits too; medians of three interleaved

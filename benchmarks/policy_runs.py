@@ -12,6 +12,7 @@ from typing import Any
 import data
 import numpy as np
 import ways
+from copies import Copies
 from numpy.typing import NDArray
 from rig import Claim
 
@@ -34,6 +35,8 @@ RANDOM = {
     "RandomSubset 1,000": 1000,
     "RandomSubset n/20": None,
 }
+BESIDE = 500
+"""Random atoms beside the index."""
 GOAL = 3e-3
 """Of the first root of summed squared gaps."""
 SUCCESSORS = 5
@@ -79,7 +82,7 @@ def judge_course(claim: Claim, course: Course) -> None:
     runs: dict[str, TabularResult] = {}
     sizes_of = {name: size or n // 20 for name, size in RANDOM.items()}
     samples = {name: functools.partial(wolfhound.RandomSubset, size=size) for name, size in sizes_of.items()}
-    makers = ORACLES | samples
+    makers = ORACLES | {"LshIndex, random 500": with_sample} | samples
     for name, make in makers.items():
         oracle, build = build_oracle(make, atoms)
         mine = course.acmdp.with_actions(ActionSet(atoms, oracle=oracle))
@@ -166,6 +169,12 @@ def word_problem(words: Atoms, states: int, curvature: float) -> ACMDP:
     reward = AffineReward(taste) if smooth is None else smooth
     start = np.full(states, 1.0 / states)
     return ACMDP(reward, AffineTransition(tensor, offset), 0.9, start, ActionSet(words))
+
+
+def with_sample(atoms: Atoms) -> Oracle:
+    """The mechanism of `Tiered`: index and fresh sample together; past winners are the action set's."""
+    some = wolfhound.RandomSubset(atoms, size=min(BESIDE, len(atoms)))
+    return Copies([wolfhound.LshIndex.build(atoms), some])
 
 
 def build_oracle(make: Callable[[Any], Oracle | None], atoms: Atoms) -> tuple[Oracle | None, float]:

@@ -12,7 +12,7 @@ import numpy as np
 import ways
 from reference import Matrix, Vector
 from rig import Claim, Timed, interleave
-from ways import ALONE, CODES, SAMPLES, TOGETHER, Tool
+from ways import ALONE, CODES, MEMORY, SAMPLES, TOGETHER, Tool
 
 from wolfhound.herding.in_features import FeatureRun, pick_in_features
 from wolfhound.paper.sublinear_herding import SublinearHerding
@@ -25,9 +25,9 @@ NAMES = {
     way: way.replace("Alg. 1", "Alg. 3").replace("Alg. 2", "Alg. 4").replace("memory and ", "")
     for way in ways.WAYS
 }
-PICKED = (CODES, TOGETHER, ALONE, *SAMPLES)
-VERIFIED = {TOGETHER: 500, ALONE: 0}
-"""Ways of Algorithm 4, and the samples beside the index."""
+PICKED = (CODES, TOGETHER, MEMORY, ALONE, *SAMPLES)
+VERIFIED = {TOGETHER: 500, MEMORY: 0, ALONE: 0}
+"""Ways of Algorithm 4, and the samples beside the index; that of `MEMORY` is a sample of 500 itself."""
 
 
 @dataclass(frozen=True, slots=True)

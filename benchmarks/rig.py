@@ -30,6 +30,8 @@ T = TypeVar("T")
 Cell: TypeAlias = "str | int | float | bool | None"
 
 RESULTS = Path(__file__).parent / "results"
+ASIDE = Path(__file__).parents[1] / "build" / "results"
+"""Where results go that speak of no commit."""
 _PACKAGES = ("numpy", "numba", "scipy", "faiss-cpu", "torch", "wolfhound")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "WOLFHOUND_NUM_THREADS")
 
@@ -204,7 +206,7 @@ class Claim:
         self.checks: list[Check] = []
         self.notes: dict[str, Cell] = {}
         self._begin = time.perf_counter()
-        self._load = os.getloadavg()[0]
+        self._load, self._commit = os.getloadavg()[0], commit()
 
     def wants(self, problem: str) -> bool:
         """Whether `--only` lets this problem run."""
@@ -254,7 +256,7 @@ class Claim:
             "options": asdict(self.options) | {"out": None},
             "machine": machine() | {"load_at_start": round(self._load, 2)},
             "versions": versions(),
-            "commit": commit(),
+            "commit": self._commit,
             "notes": {key: _plain(value) for key, value in self.notes.items()},
             "rows": self.rows,
             "checks": [asdict(check) | {"measured": _plain(check.measured)} for check in self.checks],
@@ -268,8 +270,14 @@ class Claim:
         for check in self.checks:
             print(f"{check.outcome:8} {check.name}: {check.measured:.6g} {check.threshold}")
         print(f"{'PASS' if self.passed else 'FAIL'} {self.name}", flush=True)
-        if self.options.out is not None:
-            write_json(self.options.out, self.report())
+        out = self.options.out
+        if out is not None and out.parent == RESULTS and not is_clean(self._commit):
+            out = ASIDE / out.name
+            self.say(
+                f"the tree has changes that no commit has: written to {out.relative_to(ASIDE.parents[1])}"
+            )
+        if out is not None:
+            write_json(out, self.report())
         return 0 if self.passed else 1
 
 
@@ -365,6 +373,17 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{head} + changes" if changed else head
+
+
+def is_clean(commit: str) -> bool:
+    """Whether a result is that of a commit, and of nothing else.
+
+    Examples
+    --------
+    >>> [is_clean(each) for each in ("24dd1d9", "24dd1d9 + changes", "unknown")]
+    [True, False, False]
+    """
+    return commit != "unknown" and " " not in commit
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks_page import show_seconds
@@ -160,7 +160,7 @@ def _passed(row: Row) -> str:
 def searches() -> str:
     """A batch of directions by the fastest exact search and by an index."""
     heads = ["n", "fastest exact, ms", "index, ms", "times faster", "gap ratio: mean, 5th percentile"]
-    heads += ["per update, ms: exact, index", "times faster"]
+    heads += ["per update, ms: exact, index", "times faster", "random n/20 instead, ms, gap ratio"]
     return draw(
         heads, [_search(n) for n in dict.fromkeys(row["n"] for row in read_rows("claim_policy_search"))]
     )
@@ -179,7 +179,12 @@ def _search(n: int) -> list[Any]:
         f"{index['gap_ratio']:.2f}, {index['ratio_p5']:.2f}",
         f"{show(slow['ms_per_update'])}, {show(fast['ms_per_update'])}",
         slow["faster"],
+        _sampled([row for row in rows if row.get("sample") == "random n/20"]),
     ]
+
+
+def _sampled(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{show(row['ms'])}, {row['gap_ratio']:.2f}" for row in rows) or "not measured yet"
 
 
 JOBS: Mapping[str, Callable[[], str]] = {

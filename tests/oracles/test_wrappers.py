@@ -303,6 +303,19 @@ def test_too_poor_is_less_than_a_share_of_what_the_index_found_last() -> None:
     assert len(index.calls) == 2
 
 
+def test_what_the_index_found_before_may_count_on_for_a_while() -> None:
+    """As above; 0.8 of 1, of 0.95 and of 0.95^2 are more than the 0.7 that the best has."""
+    index = Narrow(np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 9.0]]))
+    tiered, query = Tiered(index, sample=0, fading=0.95), np.array([[1.0, 0.1]])
+    tiered.query(query, thresholds=np.array([1.0]))
+    tiers = []
+    for _ in range(4):
+        before = tiered.counts
+        tiered.query(query, thresholds=np.array([1.3]))
+        tiers += [tier for tier, times in tiered.counts.items() if times > before[tier]]
+    assert tiers == ["index", "index", "index", "cache"]
+
+
 def test_another_number_of_queries_is_compared_with_nothing() -> None:
     index = EveryOther(spread(50))
     tiered = Tiered(index, sample=0)

@@ -245,6 +245,19 @@ def test_a_share_that_is_too_low_is_noticed_and_mended() -> None:
     assert result.scored < 0.5 * bare.scored
 
 
+def test_a_run_that_cannot_have_the_share_falls_back_to_passes_and_says_so() -> None:
+    """Every atom wanted is the best one, and the index finds the worst."""
+    rows = cloud(500, 6)
+    f, method = SquaredDistance(np.full(6, 2.0)), SublinearFrankWolfe(ratio=1.0)
+    result = minimize(f, worst_of(rows), method=method, rtol=0.0, max_steps=60)
+    kinds, ratios = result.trace.kind, result.trace.ratio
+    first = int((kinds == "exact").argmax())
+    assert 1 < first < 40
+    assert "exact" not in kinds[:first] and "forward" not in kinds[first:]
+    assert_allclose(ratios[first:][kinds[first:] == "exact"][1:], 1.0)
+    assert "the same by a pass" in str(result.summary().details())
+
+
 def test_audits_cost_no_more_than_the_run() -> None:
     rows = cloud(3000, 8)
     tiers = Tiered(LshIndex.build(rows))

@@ -261,6 +261,8 @@ What the theorems say for c = 0.9, tau = 0.41:
 
 ClusterIndex pays here: 15 s to build and 1.1 min in all, against 52 min with Scan.
 Against Scan it pays from about 980 queries on.
+Atoms that were found before and a fresh sample of 500 may do without it, inside the hull above all: \
+`Tiered(RandomSubset(atoms, size=500))` builds nothing.
 If they are the steps of one solve, `minimize` needs no index: 1 to 4 passes with proof, at most 62 ms.
 The theorem gives nothing at this n: n^0.996 exp(sqrt(ln n)) is 39,000,000, of 1,000,000 atoms in all.
 At c = 0.9, near-linear space takes tau > 0.915 to score fewer than n.

@@ -60,7 +60,7 @@ FeaturesLike: TypeAlias = Features | Callable[[Matrix], NDArray[Any]] | AtomsLik
 SMALL = 300  # below so many picks a sample has 5 % of the atoms: each pick counts for more
 _UNLIMITED = Limits()
 _ORACLES = "an oracle such as Scan(atoms), or what makes one, such as Scan"
-_TAKEN = ("forward", "pairwise")  # steps that give weight to the atom that was found
+_TAKEN = ("forward", "exact", "pairwise")  # steps that give weight to the atom that was found
 
 
 def herd_in_features(

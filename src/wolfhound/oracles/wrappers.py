@@ -61,6 +61,10 @@ class Tiered(CheckedOracle):
         Fresh random atoms of every call, at most 5 % of all; see `widen`.
     ratio
         In (0, 1], see above.
+    fading
+        In [0, 1): how much of what the index found before counts on where its next answer is poorer. 0:
+        the last alone, for steps that close gaps quickly; near 1 for slow ones, along which an index
+        finds much less at one step than at the next.
     seed
         Of the samples.
 
@@ -83,17 +87,19 @@ class Tiered(CheckedOracle):
         cache: int = 256,
         sample: int = 500,
         ratio: float = 0.8,
+        fading: float = 0.0,
         seed: int | np.random.Generator = 0,
     ) -> None:
         self._index = validate.oracle(index, "index")
         self._atoms, self._exact = index.atoms, check_exact(exact, index.atoms)
         self._room = min(count(cache, "cache"), index.atoms.shape[0])
         self._ratio, self._rng = within(ratio, "ratio", "(0, 1]"), rng(seed)
+        self._fading = within(fading, "fading", "[0, 1)")
         self._few = min(count(sample, "sample"), round(_SMALL * index.atoms.shape[0]))
         self._sample = RandomSubset(index.atoms, size=max(1, self._few), seed=self._rng)
         # Replaced whole: queries of other threads may read them.
         self._cache = _AtomCache(np.empty(0, np.int64), index.atoms.take(np.empty(0, np.int64)))
-        self._above: Vector = np.empty(0)  # by how much the last answers with the index exceeded thresholds
+        self._above: Vector = np.empty(0)  # by how much late answers with the index exceeded thresholds
         self._served = {"cache": Tally(), "index": Tally(), "exact": Tally()}
 
     @property
@@ -106,6 +112,11 @@ class Tiered(CheckedOracle):
         """Random atoms of every call."""
         return self._few
 
+    @property
+    def exact_only(self) -> bool:
+        """Whether samples have grown so far that every answer is a pass."""
+        return self._few > _MOST * self._atoms.shape[0]
+
     def widen(self) -> None:
         """Take samples of four times the size from now on, and where that is more than a quarter, passes."""
         self._few = _WIDER * max(1, self._few)
@@ -116,7 +127,7 @@ class Tiered(CheckedOracle):
 
         An answer below its threshold is the best of all, with a finite bound.
         """
-        if thresholds is None or self._few > _MOST * self._atoms.shape[0]:
+        if thresholds is None or self.exact_only:
             hits = self._prove(question)
         else:
             hits = self._escalate(question, thresholds)
@@ -168,7 +179,9 @@ class Tiered(CheckedOracle):
         above = self._above.copy() if len(self._above) == len(floors) else np.zeros(len(floors))
         with np.errstate(invalid="ignore"):
             excess = found.scores[:, 0] - floors[which]
-        above[which] = np.where(np.isfinite(excess), np.maximum(excess, 0.0), 0.0)
+        # What the index misses now it may have found before: that counts on, a little less each time.
+        known = np.maximum(np.maximum(excess, 0.0), self._fading * above[which])
+        above[which] = np.where(np.isfinite(excess), known, 0.0)
         self._above = above
 
     def _prove(self, question: Question) -> Hits:

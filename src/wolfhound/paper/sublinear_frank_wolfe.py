@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, final
 
 import numpy as np
@@ -25,6 +25,9 @@ from wolfhound.methods.frank_wolfe import FrankWolfe, is_proved_best
 from wolfhound.methods.steps import OpenLoop
 from wolfhound.oracles.wrappers import Tiered
 from wolfhound.paper import theory
+
+_FADING = 0.95
+"""Of `Tiered`: the steps of a schedule are slow, and the gap is hardly less at the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,10 @@ class SublinearFrankWolfe:
 
     Phi is what theory asks for, and may be far less than the best gap. So the index is asked as
     `Tiered` does it, beside the atoms that were found before and a fresh random sample:
-    an atom that these have will do if its gap is (1 + c) / 2 of what the index found last. After n, 2n,
+    an atom that these have will do if its gap is (1 + c) / 2 of what the index found of late. After n, 2n,
     3n, ... more atoms were scored, a pass measures the share of the best gap, which the trace
-    records (`ratio`); where its mean is below c, samples grow by four, up to passes for every step.
+    records (`ratio`); where its mean is below c, samples grow by four, up to passes for every step, whose
+    states are of kind "exact".
     An oracle that proves its answers is believed without a second pass. If every answer
     has a share c of the best gap, `theory.gap_after` bounds f(w_t) - min f.
 
@@ -118,7 +122,7 @@ class SublinearFrankWolfe:
     schedule: StepSize | None = None
     confirm: bool = True
     exact: Oracle | None = None
-    cache: int = 256
+    cache: int = 384
     sample: int = 500
     diameter: float | None = None
     mixed: int = 16
@@ -151,11 +155,21 @@ class SublinearFrankWolfe:
         if self.confirm and not isinstance(oracle, Tiered):
             # On average c of the best gap: of what the index finds, which may be less, a little more.
             share = 0.5 * (1.0 + self.ratio)
-            oracle = Tiered(oracle, self.exact, cache=self.cache, sample=self.sample, ratio=share, seed=rng)
+            oracle = Tiered(
+                oracle,
+                self.exact,
+                cache=self.cache,
+                sample=self.sample,
+                ratio=share,
+                fading=_FADING,
+                seed=rng,
+            )
         ask = Asker(objective, oracle, start, goal=goal)
         loop = FrankWolfe(Vanilla(), OpenLoop(2.0 / self.ratio) if self.schedule is None else self.schedule)
         wanted = self._choose_gap(start, goal)
-        return loop.walk(Separation(ask, wanted, ratio=self.ratio), start)
+        for state in loop.walk(Separation(ask, wanted, ratio=self.ratio), start):
+            fallen_back = isinstance(oracle, Tiered) and oracle.exact_only and state.kind == "forward"
+            yield replace(state, kind="exact") if fallen_back else state
 
     def _choose_gap(self, start: Start, goal: float) -> Wanted:
         if isinstance(self.tau, Halving):
@@ -254,7 +268,7 @@ class Separation:
         self._wanted, self._ratio = wanted, ratio
         self._held: Hits | None = None
         self._end: Status | None = None
-        self._shares = [1.0]  # as an audit is but one step, the first alone decides only if it is far off
+        self._shares = [ratio]  # and those of audits: the first one below it has samples grow
         self._since = ask.scored  # at the last pass
 
     @property

@@ -55,6 +55,7 @@ _KINDS = {
     "none": "no atom was found that promises more",
     "null": "a step of length 0",
     "forward": "a step towards the atom found",
+    "exact": "the same by a pass: samples had less of the best gap than was asked for",
     "away": "a step away from an active atom",
     "pairwise": "weight moved from one atom to another",
     "pick": "an atom is picked",
