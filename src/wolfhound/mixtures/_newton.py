@@ -48,7 +48,7 @@ COLLAPSE = 0.02
 NOISE = 8.0 * UNIT
 SPREAD = 0.01  # weight that goes to all components before rows are met that the sample did not have
 MOST = 1e12  # larger entries of a model's rows are cut: their squares must not overflow in float32
-_HESSIAN_ROWS = 4096
+_HESSIAN_ROWS = 1024  # a cache holds a block
 
 
 # ---------------------------------------------------------------- reading all rows
