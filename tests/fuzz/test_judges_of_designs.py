@@ -62,7 +62,7 @@ def test_directions_that_a_root_lost_are_missed_by_the_judge_of_that_root_only()
 @pytest.mark.parametrize("seed", range(4))
 def test_a_rival_that_digits_do_not_hold_beats_no_true_design(seed: int, small: list[float]) -> None:
     """To predict at one candidate alone is best done there, by a design whose information is singular."""
-    rows = np.random.default_rng(seed).standard_normal((4, 4)) + [0.0, 0.0, 0.0, 1e6]
+    rows = np.random.default_rng(seed).standard_normal((4, 4)) + np.array([0.0, 0.0, 0.0, 1e6])
     rows[0] *= 1.5
     mine = np.array([1.0 - 3e-9, 1e-9, 1e-9, 1e-9])
     moments, rival = moments_of(rows[:1]), np.array([1.0, *small])
