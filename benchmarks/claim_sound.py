@@ -13,7 +13,7 @@ oracle; where atoms are few the minimum of a quadratic is that of all faces, in 
 dependent atoms in mixed units and far from the origin, with every status judged, and for the
 compiled solve of a small `minimize`. *Bounds*: every finite bound of every oracle against the
 exact best score; scores, ids and rows, too. *Shared*: eight threads on one oracle.
-*Designs*: proved efficiencies of designs over hostile candidates, against other designs in 120
+*Designs*: proved efficiencies of designs over hostile candidates, against other designs in 400
 digits, and bounds of forms. *Forged*: saved files damaged or forged with right checksums,
 loaded and used. *Mixtures*: certificates over the continuum against the function they bound,
 with 60 digits; fits against finer ones; gaps of likelihood matrices in extended precision.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.weight_sets import fractions, least
+from tests.weight_sets import fractions, least, paid
 from wolfhound import Cone, Hull
 from wolfhound.core.contracts import WeightSet
 from wolfhound.core.weights import KnownPrices, caps_of, fill, fill_pool, least_price, pay, ray_bound, settle
@@ -211,3 +212,12 @@ def test_a_ridge_weighs_to_its_minimum_or_to_the_cap(cap: float) -> None:
     known = KnownPrices(active=np.array([-2.0]), caps=np.array([cap]), others=np.inf, count=0)
     lowest = min(-2.0 * v + 0.5 * v * v for v in np.linspace(0.0, min(cap, 4.0), 100_001))
     assert least_price(WeightSet(total=np.inf, ridge=1.0), known).value == pytest.approx(lowest, abs=1e-9)
+
+
+def test_squares_of_weights_that_underflow_are_paid_for() -> None:
+    """A large ridge makes small weights count."""
+    over, weights = Cone().bind(2, 1e110, NONE), np.array([1e-160, 3e-161])
+    found = pay(over, weights)
+    assert abs(Fraction(found.value) - paid(over, fractions(weights))) <= Fraction(found.error)
+    assert found.value > 0.0
+    assert pay(Cone().bind(1, 1e300, NONE), np.array([1e10])).value == math.inf

@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+DIGITS = 400
+"""Of what efficiencies are compared with: weights of a rival may be as small as 1e-187, and count."""
+
+LOST = mpmath.mpf("1e-300")
+"""A determinant below this share of the product of the diagonal may be rounding, even in so many digits."""
+
 
 def inform(rows: Array, shares: Array) -> Any:
     """The information matrix of float rows and float shares, exactly up to 60 digits."""
@@ -40,8 +46,8 @@ def _evaluate(matrix: Any, root: Array | None, moments: Any = None) -> Any:
 
 
 def moments_of(region: Array) -> Any:
-    """The mean of x x' over a region, exactly up to 120 digits: what I-optimality is about."""
-    with mpmath.workdps(120):
+    """The mean of x x' over a region, exactly up to 400 digits: what I-optimality is about."""
+    with mpmath.workdps(DIGITS):
         return inform(region.astype(np.float64), np.ones(len(region))) / len(region)
 
 
@@ -67,11 +73,11 @@ def at_most(
     moments: Any = None,
     rival: Array | None = None,
 ) -> Any:
-    """A number that no proved efficiency may exceed, in 120 digits; None if M is singular.
+    """A number that no proved efficiency may exceed, in 400 digits; None if M is singular.
 
     The design is compared with equal weights, and with where multiplicative steps lead from there, in
     columns of equal sizes and in whitened ones; and with the weights of a rival. `moments` are the true R
-    of I-optimality.
+    of I-optimality. A rival whose M is singular, or too close to it for the digits, proves nothing.
     """
     scale = np.exp2(-np.frexp(np.abs(candidates).max(axis=0, initial=0.0))[1].clip(-1000, 1000).astype(float))
     start = np.full(len(candidates), 1.0 / len(candidates))
@@ -83,18 +89,24 @@ def at_most(
                 w = turn()
                 past = given * scale @ w
                 others.append(_climb(even @ w, None if c is None else w.T @ c, past, share, start))
-    with mpmath.workdps(120):
+    with mpmath.workdps(DIGITS):
         here = _with_given(*mine, given, share)
-        if not mpmath.det(here) > 0:
+        if not _is_regular(here):
             return None
         value, best = _evaluate(here, root, moments), mpmath.mpf(1)
         for other in others:
             if np.isfinite(other).all() and other.sum() > 0.0:
                 matrix = _with_given(candidates, other, given, share)
-                if mpmath.det(matrix) > 0:
+                if _is_regular(matrix):
                     there = _evaluate(matrix, root, moments)
                     best = min(best, mpmath.exp(value - there) if root is None else there / value)
         return best
+
+
+def _is_regular(matrix: Any) -> bool:
+    """Whether the digits hold the inverse: by Hadamard the determinant is at most this product."""
+    product = mpmath.fprod(matrix[i, i] for i in range(matrix.rows))
+    return bool(mpmath.det(matrix) > LOST * product)
 
 
 def _with_given(rows: Array, weights: Array, given: Array, share: float) -> Any:

@@ -2,7 +2,7 @@
 
 A proved efficiency must be no more than that of the design returned, relative to any other
 design; those that it is compared with come from multiplicative steps, from equal weights and from a second,
-finer search, and all are evaluated in 120 digits, with the true moments of a region. Half of the
+finer search, and all are evaluated in 400 digits, with the true moments of a region. Half of the
 candidates have columns in mixed units, or far from the origin. Whole runs are judged like weights. An
 ellipsoid must hold every point and be definite, and no other one that does may be smaller than is proved.
 ROUNDING is said only of a small gap.

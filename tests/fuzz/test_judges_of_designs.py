@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.designs import ellipsoids
+from tests.designs.precise import at_most, moments_of
 from tests.fuzz import designs
 from tests.fuzz.supervise import Findings
 from wolfhound import AOptimal, DOptimal, IOptimal, Status, enclosing_ellipsoid
@@ -55,6 +56,18 @@ def test_directions_that_a_root_lost_are_missed_by_the_judge_of_that_root_only()
     lost = np.diag([0.0, 0.0, 1e4])
     blind = replace(CASE._replace(criterion=IOptimal(ROWS[:, :] * [0.0, 0.0, 1.0]))(ROWS), root=lost)
     assert "efficiency" in " ".join(designs.judge_design(blind, CASE, ROWS))
+
+
+@pytest.mark.parametrize("small", [[0.0, 1e-13, 0.0], [1e-53, 1e-107, 1e-142], [1e-187, 1e-60, 1e-90]])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rival_that_digits_do_not_hold_beats_no_true_design(seed: int, small: list[float]) -> None:
+    """To predict at one candidate alone is best done there, by a design whose information is singular."""
+    rows = np.random.default_rng(seed).standard_normal((4, 4)) + np.array([0.0, 0.0, 0.0, 1e6])
+    rows[0] *= 1.5
+    mine = np.array([1.0 - 3e-9, 1e-9, 1e-9, 1e-9])
+    moments, rival = moments_of(rows[:1]), np.array([1.0, *small])
+    found = at_most((rows, mine), rows[:1].T, rows[:0], 0.0, rows, moments=moments, rival=rival)
+    assert 1.0 - 4e-9 <= found <= 1.0
 
 
 POINTS = np.random.default_rng(1).standard_normal((40, 2)) * [1e-6, 1e6] + [1.0, 1e12]

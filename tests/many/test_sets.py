@@ -167,6 +167,19 @@ def test_pools_of_cones_are_proved_exactly(name: str, monkeypatch: pytest.Monkey
         check_exactly(wh.minimize_many(targets, atoms, over=over), targets, atoms, name)
 
 
+@pytest.mark.parametrize("power", range(-105, -89, 3))
+def test_scores_whose_squares_underflow_are_taken_off_for_a_ridge(power: int) -> None:
+    """The square of a score falls below what floats hold, over the ridge it is a part of F."""
+    atoms, size = np.array([[1.0, 0.1]]) * 10.0**power, 10.0**power
+    targets = np.array([[3.0, 0.01], [0.1, 2.0], [-1.0, 0.3]]) * size
+    for ridge in (100.0 * size * size, size * size, 0.01 * size * size):
+        found = wh.minimize_many(targets, atoms, over=wh.Cone(), ridge=ridge)
+        bound = wh.Cone().bind(1, ridge, NONE)
+        for target, lower, value in zip(targets, found.lower, found.value, strict=True):
+            truth = least([fractions(atoms[0])], fractions(target), bound, [np.inf])
+            assert Fraction(float(lower)) <= truth <= Fraction(float(value))
+
+
 def test_a_cone_without_a_price_is_non_negative_least_squares() -> None:
     atoms, targets = (
         np.abs(normal(60, 20)) * np.ldexp(1.0, np.arange(60) % 9)[:, None],

@@ -214,8 +214,10 @@ class Added(NamedTuple):
 
 def pay(over: WeightSet, weights: Vector) -> Added:
     """price sum w + ridge/2 |w|^2."""
-    value = over.price * float(weights.sum()) + 0.5 * over.ridge * float(weights @ weights)
-    return Added(value, gamma(len(weights) + 8) * value + 4.0 * TINY)
+    # Not ridge |w|^2: squares of small weights underflow, though a large ridge makes them count.
+    with np.errstate(over="ignore"):
+        value = over.price * float(weights.sum()) + 0.5 * float(weights @ (over.ridge * weights))
+    return Added(value, gamma(len(weights) + 8) * value + (len(weights) + 4) * TINY)
 
 
 # ---------------------------------------------------------------- proofs

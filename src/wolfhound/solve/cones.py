@@ -238,11 +238,12 @@ class ConeBatch:
         error = SAFE * gamma(d + 8) * (1.01 * whole * reach + 3.0 * reach * reach) + d * TINY
         along, square = np.einsum("ij,ij->i", b, y) - error, np.einsum("ij,ij->i", y, y) + error
         away = sizes + lost
-        paid = cone.price * dense.sum(axis=1) + 0.5 * cone.ridge * np.einsum("ij,ij->i", dense, dense)
-        value = (0.5 * away * away + paid * (1.0 + gamma(n + 8))) * (1.0 + 8.0 * UNIT) + TINY
+        # Squares of weights and scores may underflow where they matter; their products with the ridge do not.
+        paid = cone.price * dense.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", dense, cone.ridge * dense)
+        value = (0.5 * away * away + paid * (1.0 + gamma(n + 8))) * (1.0 + 8.0 * UNIT) + n * TINY
         if cone.ridge > 0.0:
             beyond = np.maximum(scores - cone.price, 0.0) * (1.0 + 4.0 * UNIT)
-            cost = np.einsum("ij,ij->i", beyond, beyond) / (2.0 * cone.ridge) * (1.0 + gamma(n + 8)) + TINY
+            cost = 0.5 * np.einsum("ij,ij->i", beyond, beyond / cone.ridge) * (1.0 + gamma(n + 8)) + TINY
             lower = along - 0.5 * square - cost - 8.0 * UNIT * (np.abs(along) + square + cost)
         else:
             limits = np.full(len(b), np.inf)
