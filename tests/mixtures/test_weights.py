@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.mixtures import judge_matrix
-from wolfhound import MixtureLikelihood, Status, fit_weights, minimize, set_threads
+from wolfhound import Cone, Hull, MixtureLikelihood, Status, fit_weights, minimize, set_threads
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._newton import LikelihoodRows, judge_end, read_block
 
@@ -254,3 +254,47 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch: pytest.MonkeyPat
         found.append(fit_weights(matrix))
     set_threads(None)
     assert len({(fit.weights.tobytes(), fit.gap, fit.value) for fit in found}) == 1
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    ("over", "ridge"), [(Hull(cap=0.3), 0.0), (Hull(), 0.1), (Hull(cap=np.full(12, 0.15)), 0.02)]
+)
+def test_caps_and_ridges_are_those_of_minimize(log: bool, over: Hull, ridge: float, tmp_path: Path) -> None:
+    logs = -0.5 * np.random.default_rng(3).standard_normal((80, 12)) ** 2
+    matrix = logs if log else np.exp(logs)
+    fit = fit_weights(matrix, log=log, over=over, ridge=ridge, atol=1e-9)
+    atoms = np.ascontiguousarray(np.exp(logs).T)
+    run = minimize(MixtureLikelihood(), atoms, over=over, ridge=ridge, rtol=0.0, atol=1e-10)
+    assert fit.success
+    assert fit.gap <= 1e-9
+    assert -run.value <= fit.value + fit.gap
+    assert fit.value - 1e-12 <= -run.lower
+    assert fit.over == run.over
+    assert run.over in repr(fit)
+    np.save(tmp_path / "likelihoods.npy", matrix)
+    again = fit_weights(tmp_path / "likelihoods.npy", log=log, over=over, ridge=ridge, atol=1e-9)
+    np.testing.assert_array_equal(again.weights, fit.weights)
+
+
+def test_scores_whose_exponentials_are_zero_take_caps() -> None:
+    logs = -0.5 * np.random.default_rng(4).standard_normal((50, 6)) ** 2
+    near, far = (fit_weights(logs - low, log=True, over=Hull(cap=0.25)) for low in (0.0, 1000.0))
+    assert far.value == pytest.approx(near.value - 1000.0)
+    np.testing.assert_allclose(far.weights, near.weights, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"over": Cone()}, r"`over` must be Hull\(cap=...\): weights sum to 1. Got Cone\(\)."),
+        ({"over": Hull(at_most=True)}, "`over` must be Hull"),
+        ({"over": Hull(cap=0.1)}, "`cap` must be of sum >= 1"),
+        ({"over": Hull(cap=[0.5, 0.5])}, "`cap` must be a number, or 4 numbers"),
+        ({"ridge": -1.0}, "`ridge` must be a number >= 0"),
+        ({"ridge": 1.0, "weights": np.ones(5)}, "`weights` must be None with a cap or a ridge"),
+    ],
+)
+def test_other_sets_of_weights_are_refused_by_name(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit_weights(np.ones((5, 4)), **wrong)

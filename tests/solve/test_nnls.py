@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -124,6 +126,21 @@ def test_it_is_the_pair_that_scipy_gives() -> None:
     assert len(found) == 2
 
 
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))])
+def test_copies_keep_the_proof(make: Any) -> None:
+    found = nnls(np.array([[1.0, -1.0, 0.5], [0.0, 0.0, 1.0]]), [3.0, -2.0])
+    other = make(found)
+    assert other.x.tolist() == found.x.tolist()
+    assert (other.rnorm, other.lower, other.mass) == (found.rnorm, found.lower, found.mass)
+    assert repr(other) == repr(found)
+
+
+def test_it_tells_what_is_proved() -> None:
+    assert "lower=0.0, success=True)" in repr(nnls(np.eye(2), [1.0, 2.0]))
+    assert "mass=" not in repr(nnls(np.eye(2), [[1.0, 2.0], [1.0, -1.0]]))
+    assert "mass=" in repr(nnls(np.array([[1.0, -1.0, 0.5], [0.0, 0.0, 1.0]]), [3.0, -2.0]))
+
+
 @pytest.mark.parametrize("scale", [1e-140, 1e-21, 1.0, 1e100])
 def test_columns_of_any_scale_are_solved_alike(scale: float) -> None:
     """Issue 21630 of scipy: what is small was taken for zero."""
@@ -167,6 +184,7 @@ def test_an_end_on_the_way_is_no_success() -> None:
         (np.ones(2), np.ones(2), {}, "`A` must be an array with 2 axes"),
         (np.full((2, 2), np.nan), np.ones(2), {}, "`A` must be finite. Got nan"),
         (np.ones((2, 2)), [1.0, np.inf], {}, "`b` must be finite. Got inf"),
+        (np.ones((2, 2)), [1.0, 1e200], {}, "`b` must be at most 1e\\+150 in size; scale the problem"),
         (np.ones((2, 2)), np.ones(2), {"maxiter": 0}, "`maxiter` must be an integer >= 1. Got 0."),
         (np.ones((2, 2)), np.ones(2), {"rtol": -1.0}, "`rtol` must be a number >= 0. Got -1.0."),
     ],

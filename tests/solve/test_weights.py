@@ -385,3 +385,83 @@ def test_rounding_to_and_fro_is_no_progress(seed: int) -> None:
     f = Custom(lambda x: (0.5 * float((x - b) @ (x - b)), x - b), convex=True)
     found = minimize(f, atom[None], over=Cone(cap=40.0), rtol=0.0, max_passes=60)
     assert found.steps < 500
+
+
+@pytest.mark.parametrize("price", [0.0, 0.05])
+@pytest.mark.parametrize("mass", [1e2, 1e5, 1e7])
+def test_a_mass_far_beyond_what_is_needed_costs_no_proof(mass: float, price: float) -> None:
+    rng = np.random.default_rng(5)
+    atoms, b = rng.gamma(0.5, 1.0, (500, 20)), rng.gamma(0.5, 1.0, 20)
+    free = minimize(SquaredDistance(b), atoms, over=Cone(price=price))
+    found = minimize(SquaredDistance(b), atoms, over=Cone(price=price, mass=mass))
+    assert found.success
+    assert found.lower <= free.value
+    assert found.value == pytest.approx(free.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e3])
+def test_a_mass_that_is_used_up_far_from_the_start(size: float) -> None:
+    """Weights of 10^6 and of 10^-3: the first room is far too much, or none of it is left."""
+    rng = np.random.default_rng(6)
+    atoms, b = rng.standard_normal((60, 8)), 3.0 * rng.standard_normal(8)
+    needed = minimize(SquaredDistance(b), size * atoms, over=Cone(), rtol=1e-9).weights.sum()
+    found = minimize(SquaredDistance(b), size * atoms, over=Cone(mass=0.5 * needed), rtol=1e-9)
+    plain = minimize(SquaredDistance(b), size * 0.5 * needed * atoms, over=Hull(at_most=True), rtol=1e-9)
+    assert found.success
+    assert found.weights.sum() <= 0.5 * needed * (1.0 + 1e-12)
+    assert found.lower <= plain.value
+    assert found.value == pytest.approx(plain.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("mass", [40.0, 100.0, 1000.0])
+def test_weights_of_a_newton_model_may_be_large(mass: float) -> None:
+    """A mass of m is the hull of the atoms and 0, each m times as long."""
+    rng = np.random.default_rng(0)
+    design, atoms = rng.standard_normal((200, 30)), np.concatenate([np.eye(30), -np.eye(30)])
+    labels = np.where(design @ rng.standard_normal(30) + 0.5 * rng.standard_normal(200) > 0.0, 1.0, -1.0)
+    found = minimize(Logistic(design, labels), atoms, over=Cone(mass=mass))
+    plain = minimize(Logistic(design, labels), mass * atoms, over=Hull(at_most=True))
+    assert found.success
+    assert found.lower <= plain.value
+    assert found.value <= plain.value + found.goal
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("over", [Hull(cap=0.05, at_most=True), Cone(), Cone(cap=3.0), Cone(mass=30.0)])
+def test_with_a_ridge_many_atoms_that_are_nearly_active_are_proved_one_by_one(
+    over: Hull | Cone, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    design, atoms = rng.standard_normal((60, 16)), 10.0 ** rng.uniform(-2, 2) * rng.standard_normal((50, 16))
+    labels = np.where(rng.random(60) < 0.5, 1.0, -1.0)
+    for f in (Logistic(design, labels), Huber(design, labels), MixtureLikelihood()):
+        rows = np.abs(atoms) + 0.01 if isinstance(f, MixtureLikelihood) else atoms
+        found = minimize(f, rows, over=over, ridge=0.01)
+        assert found.success
+        assert len(found.trace) < 100
+
+
+def test_a_goal_over_a_cone_is_that_of_any_mass() -> None:
+    rng = np.random.default_rng(7)
+    atoms, b = rng.standard_normal((30, 4)), rng.standard_normal(4)
+    goals = {
+        minimize(SquaredDistance(b), atoms, over=Cone(mass=mass)).goal for mass in (0.999, 1.0, 1.001, None)
+    }
+    assert goals == {1e-6 * SquaredDistance(b).at(np.zeros(4)).value}
+
+
+def test_of_one_atom_the_origin_gives_the_goal() -> None:
+    b, atom = np.array([0.3, 0.4]), np.array([[1.0, 0.0]])
+    found = minimize(SquaredDistance(b), atom, over=Hull(at_most=True))
+    assert found.goal > 0.0
+    assert found.status == Status.GAP_REACHED
+    assert found.weights == pytest.approx([0.3])
+
+
+@pytest.mark.parametrize("over", [Cone(), Cone(mass=10.0), Cone(cap=2.0), Cone(price=0.1)])
+@pytest.mark.parametrize("ridge", [0.0, 1e-8])
+def test_a_target_at_the_origin_is_reached(over: Cone, ridge: float) -> None:
+    atoms = np.random.default_rng(8).standard_normal((4, 3))
+    found = minimize(SquaredDistance(np.zeros(3)), atoms, over=over, ridge=ridge)
+    assert found.success
+    assert found.value <= found.goal

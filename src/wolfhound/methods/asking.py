@@ -107,7 +107,7 @@ def add_paid(over: WeightSet | None, point: Point, weights: Vector) -> Point:
 
 
 class Active(NamedTuple):
-    """The atoms that have weight, with their rows in float64."""
+    """The atoms that have weight, or are asked apart, with their rows in float64."""
 
     ids: Ids
     weights: Vector

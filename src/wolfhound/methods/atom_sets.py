@@ -24,6 +24,7 @@ T = TypeVar("T", bound=np.generic)
 
 ALL = -1  # instead of one atom: all active atoms in proportion, that is x itself
 SCALED = 4.0 * UNIT  # how far from 1 weights that were scaled may sum; more is scaled again
+WIDE, FAR = 16.0, 256.0  # times the sum of weights in hand: the room they get; where room is too much
 _MAX_AGE = 64  # moves after which x is recomputed, lest its drift grow
 
 
@@ -276,10 +277,25 @@ class HullPoint(NamedTuple):
 
 
 class PoolWeights:
-    """What weights of a pool's atoms may be. Where a sum may be less, the zero atom is one of the pool."""
+    """What weights of a pool's atoms may be. Where a sum may be less, the zero atom is one of the pool.
+
+    Moves keep to the sum `room`: beside far more than is needed all else would be rounding.
+    """
 
     def __init__(self, over: WeightSet | None, pool: AtomPool) -> None:
         self.plain, self.over, self.pool = over is None, WeightSet() if over is None else over, pool
+        self.room, self._given = self.over.total, True
+
+    def fit_room(self, positions: Ints, weights: Vector) -> tuple[Ints, Vector] | None:
+        """Take less room where far less was needed at first, more where all was; None if it stays."""
+        real, first, self._given = self.real(positions), self._given, False
+        held = float(weights[real].sum())
+        full = self.room < self.over.total and held >= self.room * (1.0 - SCALED)
+        if not (self.over.slack and (full or (first and 0.0 < held * FAR < self.room))):
+            return None
+        self.room = min(WIDE * held, self.over.total)
+        nobody = np.flatnonzero(self.pool.ids == NOBODY)
+        return np.append(nobody, positions[real]), np.append(self.room - held, weights[real])
 
     def caps(self, positions: Ints | slice = slice(None)) -> Vector:
         """Caps of some atoms, or of all."""
@@ -287,14 +303,14 @@ class PoolWeights:
 
     def corral(self, capacity: int, alpha: float) -> Corral:
         """Return an active set for such weights."""
-        total = None if self.over.total == np.inf else self.over.total
+        total = None if self.room == np.inf else self.room
         return Corral(capacity, alpha, ridge=self.over.ridge, total=total)
 
     def settle(self, positions: Ints, weights: Vector, total: float | None = None) -> Vector:
         """Weights of an active set whose sum and caps hold up to rounding; `total`: of a part of it."""
         if self.plain:
             return np.asarray(weights / weights.sum())
-        over = self.over if total is None else replace(self.over, total=total)
+        over = replace(self.over, total=self.room if total is None else total)
         return settle(over, weights, self.caps(positions))
 
     def real(self, positions: Ints) -> NDArray[np.bool_]:

@@ -48,6 +48,7 @@ EDGE = 1e-6  # how much of an inner solve is taken back where rounding would cro
 SHOWN, STATE = 100, 10_000
 """An inner state is shown after so many times the work that it costs: its point, and a constant."""
 
+NEXT = 64  # least number of atoms of the pool beside the active ones that are asked apart
 COVERED = 64  # coordinates that one pass covers
 SPREAD = 0.05
 """Share of the mean's square that all atoms must have along it, if it is to be a direction of the cone."""
@@ -94,8 +95,7 @@ class FullyCorrective:
         hand = Hand(objective, ask, PoolWeights(start.over, pool))
         point = hand.evaluate(np.arange(len(weights)), weights)
         yield hand.state(start.t, point, np.arange(len(weights)), weights, kind="start")
-        if start.over is not None and start.over.free and start.over.price == 0.0:
-            ask.direction = self._find_direction(objective, ask, start, rng)
+        ask.direction = self._find_direction(objective, ask, start, rng)
         inner = _enter(hand, HullPoint(np.arange(len(weights)), weights, point))
         steps, progress, budget = start.t, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
@@ -109,6 +109,10 @@ class FullyCorrective:
                         shown = inner.work
             except Cut as cut:
                 end = cut.status
+            fitted = hand.within.fit_room(inner.positions, hand.settle(inner)) if end is None else None
+            if fitted is not None:
+                inner = _move(hand, HullPoint(*fitted, hand.evaluate(*fitted)))
+                continue
             point = hand.evaluate(inner.positions, inner.weights)
             if not math.isfinite(point.value):
                 # The inner solve was inside the domain: only rounding is between x and the edge.
@@ -116,8 +120,7 @@ class FullyCorrective:
                 yield hand.state(steps, back.point, back.positions, back.weights, kind="corrective")
                 return
             yield hand.show(steps, point, inner, kind="corrective", end=end)
-            harvest = max(self.harvest, 8 * len(inner.positions))
-            active = hand.list_active(inner)
+            active, harvest = hand.list_active(inner, point), max(self.harvest, 8 * len(inner.positions))
             hits = ask(point, k=min(n, max(256, n // 4), harvest), active=active)
             whole = add_paid(start.over, point, active.weights)
             if whole.upper - ask.lower > goal:
@@ -132,7 +135,12 @@ class FullyCorrective:
     def _find_direction(
         self, objective: Objective, ask: Asker, start: Start, rng: np.random.Generator
     ) -> ConeDirection | None:
-        """Find u with <s, u> > 0 for all atoms: their mean, or their least point; None: 0 is in the hull."""
+        """Find u with <s, u> > 0 for all atoms: their mean, or their least point; None: 0 is in the hull.
+
+        Cones alone need it that nothing else bounds.
+        """
+        if start.over is None or not start.over.free or start.over.price > 0.0:
+            return None
         origin = cast(Distance, objective).to_origin()
         found = _try_direction(origin, ask, start.pool.astype(np.float64).mean(axis=0), SPREAD)
         if found is not None:
@@ -153,7 +161,7 @@ class FullyCorrective:
         if pool.size <= max(self.pool, 10 * active):
             return
         scores = -rescore(pool.rows, point.grad)
-        scores[inner.positions] = math.inf
+        scores[inner.positions] = scores[pool.ids == NOBODY] = math.inf
         inner.renumber(pool.keep(np.sort(best_of(scores, max(self.pool // 2, 5 * active)))))
 
 
@@ -172,11 +180,23 @@ class Hand:
         """Weights of an inner solve, whose sum and caps hold up to rounding."""
         return self.within.settle(inner.positions, inner.weights)
 
-    def list_active(self, inner: Inner) -> Active:
-        """The atoms of an inner solve that have weight, the zero atom left out."""
-        real = self.within.real(inner.positions)
-        positions, weights = inner.positions[real], self.settle(inner)[real]
-        return Active(self.pool.ids[positions], weights, self.pool.rows[positions].astype(np.float64))
+    def list_active(self, inner: Inner, point: Point) -> Active:
+        """The atoms of an inner solve that have weight, the zero atom left out; those that are asked apart.
+
+        With caps or a ridge every atom whose price is too low counts in a proof: those next in the pool are
+        listed, too, or each of all others would be taken for the worst of them.
+        """
+        over, known = self.within.over, inner.positions
+        weights = self.settle(inner)
+        if over.capped or over.ridge > 0.0:
+            scores = -rescore(self.pool.rows, point.grad)
+            scores[known] = -math.inf
+            more = best_of(scores, max(NEXT, len(known)))
+            more = more[scores[more] > -math.inf]
+            known, weights = np.append(known, more), np.append(weights, np.zeros(len(more)))
+        real = self.within.real(known)
+        positions = known[real]
+        return Active(self.pool.ids[positions], weights[real], self.pool.rows[positions].astype(np.float64))
 
     def show(self, steps: int, point: Point, inner: Inner, **more: Any) -> State:
         """A state at the weights of the inner solve."""
@@ -211,7 +231,7 @@ def _try_direction(origin: Distance, ask: Asker, x: Vector, share: float) -> Con
 
 
 def _enter(hand: Hand, start: HullPoint) -> Inner:
-    """Bring the start into the domain of f, and choose how to move."""
+    """Bring the start into the domain of f, and move from there."""
     objective, pool, within = hand.objective, hand.pool, hand.within
     shares = objective.begin(pool.rows) if _cover(objective, hand.ask, pool) else None
     if shares is not None:
@@ -224,6 +244,12 @@ def _enter(hand: Hand, start: HullPoint) -> Inner:
         raise FloatingPointError(
             "f must be finite at the start. Got inf: no atom that was found is inside the domain of f."
         )
+    return _move(hand, start)
+
+
+def _move(hand: Hand, start: HullPoint) -> Inner:
+    """Choose how to move from a start."""
+    objective, within = hand.objective, hand.within
     if objective.quadratic:
         return QuadraticInner(objective, within, start)
     if within.plain:

@@ -45,8 +45,9 @@ def leap(objective: Objective, within: PoolWeights, positions: Ints, weights: Ve
     returned: between two of them all atoms that only one of them has would be free.
     """
     pool, over, everywhere = within.pool, within.over, np.arange(within.pool.size)
-    room, real = np.minimum(within.caps(), over.total), within.real(everywhere)
-    few = pool.size <= CROWD or CROWD * float(np.median(room)) >= over.total
+    total = within.room
+    room, real = np.minimum(within.caps(), total), within.real(everywhere)
+    few = pool.size <= CROWD or CROWD * float(np.median(room)) >= total
     if few or not np.isfinite(room).all():
         return None
     before, best = np.zeros(pool.size), None
@@ -56,8 +57,8 @@ def leap(objective: Objective, within: PoolWeights, positions: Ints, weights: Ve
     for _ in range(LEAPS):
         prices = within.prices(everywhere, before, rescore(pool.rows, point.grad))
         order, after = np.argsort(prices, kind="stable"), np.zeros(pool.size)
-        after[order] = np.clip(over.total - (np.cumsum(room[order]) - room[order]), 0.0, room[order])
-        if over.total == np.inf:
+        after[order] = np.clip(total - (np.cumsum(room[order]) - room[order]), 0.0, room[order])
+        if total == np.inf:
             after[prices >= 0.0] = 0.0
         held = np.flatnonzero(after)
         fill = objective.at(after[held] @ pool.rows[held].astype(np.float64))
@@ -130,7 +131,7 @@ class SetNewton:
         within, curved, corral, point = self._within, self._curved, self._corral, self.point
         kept, hot, violation = self._find_hot(scores)
         fixed = np.delete(np.arange(len(self.positions)), kept)  # they stay at their caps
-        total = within.over.total - float(self.weights[fixed].sum())
+        total = within.room - float(self.weights[fixed].sum())
         places, held = np.concatenate([self.positions[kept], hot]), self.weights[kept]
         if not len(places):
             return 0  # zero is the answer, but for rounding
@@ -145,7 +146,8 @@ class SetNewton:
         gram[np.diag_indices(len(gram))] += within.ridges(places)
         here = curved.bend(held @ lifted[:k]) - curved.slope(point)
         linear = lifted @ here - within.costs(places)
-        model = Dense(gram, linear, SOLVED * violation)
+        # Of a model's weights the sum counts, too, in what it accepts.
+        model = Dense(gram, linear, SOLVED * violation / max(1.0, float(held.sum())))
         corral.total, corral.cap = total if total < np.inf else None, within.caps(places)
         corral.clear(float(np.trace(gram)) / len(gram))
         corral.adopt(np.arange(k), held, model)

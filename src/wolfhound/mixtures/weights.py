@@ -15,14 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from wolfhound.core.contracts import Ids, Status, Vector
 from wolfhound.core.progress import time_solving
+from wolfhound.core.rounding import SAFE
 from wolfhound.core.text import seconds_text
 from wolfhound.core.threads import map_ordered
 from wolfhound.core.validate import count, flag, number, real_array, require, vector
+from wolfhound.core.weights import Cone, Hull
 from wolfhound.data.files import FileRows, check_exists, open_rows, unmap
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._newton import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
+from wolfhound.objectives.likelihood import MixtureLikelihood
 from wolfhound.show import plot
 from wolfhound.show.markup import Field, Picture, RunResult, Summary, list_weights, pick
+from wolfhound.solve.minimize import HULL, describe_weights, minimize, read_weights
 from wolfhound.solve.result import LISTED
 
 # Likelihoods that are made of logarithms are float32 if the wanted gap is at least this, else float64.
@@ -41,15 +45,17 @@ class WeightsFit(RunResult):
     weights : (m,)
         Nonnegative, sum 1.
     value : float
-        Mean log-likelihood of the observations, as computed.
+        Mean log-likelihood of the observations, less ``ridge / 2 * |weights|^2``, as computed.
     gap : float
-        Proved: no other weights have a mean log-likelihood larger by more, in nats.
+        Proved: no other weights that are allowed have a value larger by more, in nats.
     reads : int
         How often all likelihoods were read, after one check of all.
     seconds : float
         What it took.
     status : Status
         Why it ended.
+    over : str
+        What weights may be, and their ridge.
     """
 
     weights: Vector
@@ -58,6 +64,7 @@ class WeightsFit(RunResult):
     reads: int
     seconds: float
     status: Status
+    over: str = "Hull()"
 
     @property
     def support(self) -> Ids:
@@ -76,6 +83,7 @@ class WeightsFit(RunResult):
         held = f"{used} of {size}"
         fields = (
             Field("value", f"mean log-likelihood {self.value:.9g}", {"value": self.value}),
+            *(() if self.over == "Hull()" else (Field("over", self.over, pick(self, "over")),)),
             Field("gap", f"{gap} nats per observation, proved", {"gap": self.gap}, ("proved gap, nats", gap)),
             Field("support", f"{held} components", {"support": used}, ("components with weight", held)),
             Field("cost", cost, pick(self, "reads", "seconds"), time),
@@ -102,6 +110,8 @@ def fit_weights(
     *,
     weights: ArrayLike | None = None,
     log: bool = False,
+    over: Hull | Cone = HULL,
+    ridge: float = 0.0,
     atol: float = 1e-6,
     max_seconds: float = math.inf,
     seed: int = 0,
@@ -120,6 +130,9 @@ def fit_weights(
         Of the observations, such as counts; equal if not given.
     log
         Whether these are log-likelihoods; -inf is allowed.
+    over, ridge
+        ``Hull(cap=...)`` keeps weights small, and ``ridge / 2 * |weights|^2`` is taken off the mean, which
+        keeps them even; as `minimize` has them, in memory, and without `weights`.
     atol
         Wanted gap, in nats per observation.
     max_seconds
@@ -137,6 +150,11 @@ def fit_weights(
     flag(log, "log")
     atol = number(atol, "atol", low=0.0)
     end = begin + number(max_seconds, "max_seconds", low=0.0)
+    over, ridge = read_weights(over, ridge, None)
+    require(isinstance(over, Hull) and not over.at_most, "over", "Hull(cap=...): weights sum to 1", over)
+    if ridge > 0.0 or describe_weights(over, ridge) != "Hull()":
+        require(weights is None, "weights", "None with a cap or a ridge", "weights")
+        return _fit_set(likelihoods, log, (over, ridge), atol=atol, end=end, seed=count(seed, "seed"))
     rows, offset = _read(likelihoods, weights, log=log, atol=atol)
     done = _newton.solve(rows, atol, seed=count(seed, "seed"), end=end)
     slack = rows.slack(done.look, int((done.x > 0.0).sum()))
@@ -147,6 +165,30 @@ def fit_weights(
         reads=done.reads,
         seconds=time_solving(begin),
         status=judge_end(done.gap, atol, slack, late=time.perf_counter() > end),
+    )
+
+
+def _fit_set(
+    likelihoods: Any, log: bool, allowed: tuple[Hull | Cone, float], *, atol: float, end: float, seed: int
+) -> WeightsFit:
+    """Weights with caps or a ridge: the components are atoms, that a mixture's likelihood mixes."""
+    begin, (over, ridge) = time.perf_counter(), allowed
+    rows, offset = _read(likelihoods, None, log=log, atol=0.0)
+    atoms = np.ascontiguousarray(rows.block(slice(None)).T, np.float64)
+    slack = SAFE * 2.0 * rows.lost  # of the logarithms that became likelihoods
+    options: dict[str, Any] = {"rtol": 0.0, "atol": max(atol - slack, 0.0), "seed": seed, "progress": False}
+    limit = max(end - begin, 0.0)
+    run = minimize(MixtureLikelihood(), atoms, over=over, ridge=ridge, max_seconds=limit, **options)
+    weights = np.zeros(len(atoms))
+    weights[run.ids] = run.weights
+    return WeightsFit(
+        weights=weights,
+        value=offset - run.value,
+        gap=run.gap + slack,
+        reads=math.ceil(run.passes),
+        seconds=time_solving(begin),
+        status=run.status,
+        over=run.over,
     )
 
 

@@ -174,7 +174,7 @@ def minimize(
     with one_blas_thread():
         pool = _draw_pool(objective, oracle.atoms, banned, rng, weights)
         starts, cold = _choose_starts(method, objective, oracle.atoms, pool, warm, rng=rng)
-        scale, stake = _find_scale(objective, cold)
+        scale, stake = _find_scale(objective, cold, cone=isinstance(over, Cone))
     goal = max(atol, rtol * scale)
     if writer is not None:
         starts[0] = writer.restart(starts[0])
@@ -221,16 +221,17 @@ def _choose_starts(
     return [replace(begun, rows=finite_rows(atoms, warm.ids), **warm._asdict()), begun], cold
 
 
-def _find_scale(objective: Objective, start: Start) -> tuple[float, float]:
+def _find_scale(objective: Objective, start: Start, *, cone: bool) -> tuple[float, float]:
     """Return what rtol is relative to, and how much f varies over what was seen; 0 if that is rounding.
 
     Of the best atom of the pool, so that neither the method nor a warm start changes goal or success; it
     takes no pass. Values tell how much f varies, slopes where these do not: at the edge of a domain slopes
-    know no bounds.
+    know no bounds. Over a cone, and for one atom whose weight may be less than 1, f at the origin tells.
     """
-    if start.over is not None and start.over.total != 1.0 and objective.floor > -math.inf:
+    single = start.over is not None and start.over.slack and len(start.pool) == 1
+    if (cone or single) and objective.floor > -math.inf:
         origin = objective.at(np.zeros(start.pool.shape[1])).value - objective.floor
-        if math.isfinite(origin):
+        if 0.0 < origin < math.inf:
             return origin, origin
     low, high = start.pool.min(axis=0).astype(np.float64), start.pool.max(axis=0).astype(np.float64)
     top = np.maximum(-low, high)

@@ -57,6 +57,17 @@ class NnlsResult(_Pair):
         made.lower, made.mass, made.success = lower, mass, success
         return made
 
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Copies, and what other processes are sent, keep the proof."""
+        return tuple(self), dict(self.__dict__)
+
+    def __repr__(self) -> str:
+        """Show the pair, and what is proved of it."""
+        told = {**self._asdict(), **self.__dict__}
+        if np.all(np.isinf(self.mass)):
+            del told["mass"]
+        return f"NnlsResult({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+
     @property
     def gap(self) -> Any:
         """``rnorm - lower``: |A x - b| is at most this much above the least."""
@@ -94,6 +105,7 @@ def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float 
     rule = f"({len(design)},), or ({len(design)}, k)"
     validate.require(sides.ndim in (1, 2) and len(sides) == len(design), "b", rule, f"shape {sides.shape}")
     many = validate.matrix(sides, "b") if sides.ndim == 2 else validate.vector(sides, "b")[:, None]
+    validate.require_moderate(many, "b")
     steps = math.inf if maxiter is None else float(validate.count(maxiter, "maxiter", low=1))
     goal = validate.number(rtol, "rtol", low=0.0)
     cone = ConeAtoms(design.T)  # a copy would take longer than all that is done with it
