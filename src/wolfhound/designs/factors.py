@@ -232,6 +232,7 @@ class Polynomial:
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class LinearModel(Polynomial):
     """A constant and a term for each factor: 1 + x1 + x2 + ...
 
@@ -239,23 +240,22 @@ class LinearModel(Polynomial):
     to zero. Without a constant numbers are divided only, so that it is Scheffe's model of mixtures.
     """
 
-    __slots__ = ()
-
 
 @final
+@dataclass(frozen=True, slots=True)
 class Interactions(Polynomial):
     """`LinearModel` and all products of two factors."""
 
-    __slots__ = ()
-    crossed = True
+    crossed: ClassVar[bool] = True
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class Quadratic(Polynomial):
     """`Interactions` and the squares of all numbers."""
 
-    __slots__ = ()
-    crossed = squared = True
+    crossed: ClassVar[bool] = True
+    squared: ClassVar[bool] = True
 
 
 MODELS: dict[str, type[Polynomial]] = {
