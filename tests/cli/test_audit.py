@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from wolfhound.cli.index import find_faults, sample_queries
+from wolfhound.cli.index import find_faults, measure_ratios, sample_queries
 from wolfhound.core.contracts import Hits
 from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles.scan import Scan
@@ -16,40 +16,40 @@ from wolfhound.oracles.subset import RandomSubset
 
 ROWS = np.random.default_rng(0).standard_normal((500, 7)) + 3.0
 ATOMS = ArrayAtoms(ROWS)
-ASKED = sample_queries(ATOMS, 30, seed=1)
-TRUTH = Scan(ATOMS).query(ASKED.queries)
+ASKED, HERE = sample_queries(ATOMS, 30, seed=1)
+TRUTH = Scan(ATOMS).query(ASKED)
 
 
 def test_queries_are_spread_as_the_atoms_are() -> None:
-    many = sample_queries(ArrayAtoms(ROWS * np.arange(1.0, 8.0)), 2000, seed=2)
-    np.testing.assert_allclose(many.queries.std(axis=0), np.arange(1.0, 8.0) * ROWS.std(axis=0), rtol=0.15)
-    assert np.array_equal(sample_queries(ATOMS, 30, seed=1).queries, ASKED.queries)
-    assert not np.array_equal(sample_queries(ATOMS, 30, seed=2).queries, ASKED.queries)
+    many, _ = sample_queries(ArrayAtoms(ROWS * np.arange(1.0, 8.0)), 2000, seed=2)
+    np.testing.assert_allclose(many.std(axis=0), np.arange(1.0, 8.0) * ROWS.std(axis=0), rtol=0.15)
+    assert np.array_equal(sample_queries(ATOMS, 30, seed=1)[0], ASKED)
+    assert not np.array_equal(sample_queries(ATOMS, 30, seed=2)[0], ASKED)
 
 
 def test_ratios_count_from_the_mean() -> None:
-    np.testing.assert_allclose(ASKED.here, ASKED.queries @ ROWS.mean(axis=0))
-    assert (ASKED.ratios(TRUTH, TRUTH) == 1.0).all()
-    middle = replace(TRUTH, scores=ASKED.here[:, None])
-    np.testing.assert_allclose(ASKED.ratios(middle, TRUTH), 0.0, atol=1e-12)
+    np.testing.assert_allclose(HERE, ASKED @ ROWS.mean(axis=0))
+    assert (measure_ratios(TRUTH, TRUTH, HERE) == 1.0).all()
+    middle = replace(TRUTH, scores=HERE[:, None])
+    np.testing.assert_allclose(measure_ratios(middle, TRUTH, HERE), 0.0, atol=1e-12)
 
 
 def test_where_there_is_nothing_to_gain_the_ratio_is_1() -> None:
     atoms = ArrayAtoms(np.ones((4, 3)))
-    asked = sample_queries(atoms, 5, seed=0)
-    truth = Scan(atoms).query(asked.queries)
-    assert (asked.ratios(truth, truth) == 1.0).all()
+    asked, here = sample_queries(atoms, 5, seed=0)
+    truth = Scan(atoms).query(asked)
+    assert (measure_ratios(truth, truth, here) == 1.0).all()
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_right_answers_have_no_faults(exact: bool) -> None:
-    assert find_faults(ATOMS, ASKED.queries, TRUTH, TRUTH, exact=exact) == []
+    assert find_faults(ATOMS, ASKED, TRUTH, TRUTH, exact=exact) == []
 
 
 def test_a_poor_answer_is_a_fault_of_exact_oracles_only() -> None:
-    poor = RandomSubset(ATOMS, size=20).query(ASKED.queries)
-    assert find_faults(ATOMS, ASKED.queries, poor, TRUTH, exact=False) == []
-    assert find_faults(ATOMS, ASKED.queries, poor, TRUTH, exact=True) == ["the answers are not those of Scan"]
+    poor = RandomSubset(ATOMS, size=20).query(ASKED)
+    assert find_faults(ATOMS, ASKED, poor, TRUTH, exact=False) == []
+    assert find_faults(ATOMS, ASKED, poor, TRUTH, exact=True) == ["the answers are not those of Scan"]
 
 
 def _with(row: int, **values: float) -> Hits:
@@ -75,4 +75,4 @@ def _with(row: int, **values: float) -> Hits:
     ],
 )
 def test_faults_are_found(hits: Hits, fault: str) -> None:
-    assert fault in find_faults(ATOMS, ASKED.queries, hits, TRUTH, exact=False)
+    assert fault in find_faults(ATOMS, ASKED, hits, TRUTH, exact=False)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wolfhound.core.contracts import Vector
 from wolfhound.herding import Gaussian, Kernel, Laplace, mmd
 from wolfhound.herding.herd import herd
-from wolfhound.herding.labels import Means, fit_jointly
+from wolfhound.herding.labels import fit_jointly
 from wolfhound.herding.result import HerdResult
 
 SIZES = [900, 600, 300, 140, 50, 10]
@@ -78,11 +78,10 @@ def test_weights_of_a_run_cut_before_every_label_has_a_row(stop: int) -> None:
     assert result.weights.sum() == pytest.approx(1.0)
 
 
-def distances(means: Means, weights: Vector) -> list[float]:
+def distances(gram: Vector, whole: Vector, own: Vector, blocks: list[slice], weights: Vector) -> list[float]:
     """Squared distances, up to constants: the whole, then each label."""
-    whole = weights @ means.gram @ weights - 2.0 * weights @ means.whole
-    parts = [(weights[b], means.gram[b, b], means.own[b]) for b in means.blocks]
-    return [float(whole), *(float(w @ gram @ w - 2.0 * w @ own) for w, gram, own in parts)]
+    parts = [(weights, gram, whole), *((weights[b], gram[b, b], own[b]) for b in blocks)]
+    return [float(w @ inner @ w - 2.0 * w @ mean) for w, inner, mean in parts]
 
 
 @pytest.mark.slow
@@ -91,16 +90,12 @@ def test_no_distance_grows_whatever_the_means(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(9, 4))
     # Means that contradict each other: that of all is none of those of the labels.
-    means = Means(
-        gram=rows @ rows.T,
-        whole=rows @ rng.normal(size=4),
-        own=rng.normal(size=9),
-        blocks=[slice(0, 4), slice(4, 8), slice(8, 9)],
-    )
+    blocks = [slice(0, 4), slice(4, 8), slice(8, 9)]
+    means = rows @ rows.T, rows @ rng.normal(size=4), rng.normal(size=9), blocks
     start = rng.dirichlet(np.ones(9))
-    fitted = fit_jointly(means, start)
+    fitted = fit_jointly(*means, start)
     assert (fitted >= 0.0).all()
-    for block in means.blocks:
+    for block in blocks:
         assert fitted[block].sum() == pytest.approx(start[block].sum())
-    before, after = distances(means, start), distances(means, fitted)
+    before, after = distances(*means, start), distances(*means, fitted)
     assert all(new <= old + 1e-9 * (1.0 + abs(old)) for old, new in zip(before, after, strict=True))

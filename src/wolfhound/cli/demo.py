@@ -62,7 +62,15 @@ def demo(
         "(weights >= 0, sum 1) of [italic]other[/] words, with a proof of how close to the best it is."
     )
     console.print("This takes some ten seconds; the first time as long again, to compile the kernels.\n")
-    races = _race(console, words)
+    atoms, races = wh.ArrayAtoms(words.vectors), []
+    for name, text in [(word, word) for word in WORDS] + [(f'"{SENTENCE}"', SENTENCE)]:
+        f = wh.SquaredDistance(words.sentence(text))
+        # The words themselves would give it away.
+        exclude = np.unique([words.id(word) for word in text.split()])
+        ours = _solve(f, atoms, exclude=exclude, rtol=_RTOL, names=words.names)
+        Explanation(name, ours).print(console, _TOP)
+        limits = {"rtol": 0.0, "atol": ours.goal, "max_steps": _CLASSICAL_STEPS}
+        races.append(Race(name, ours, _solve(f, atoms, exclude=exclude, method=_CLASSICAL, **limits)))
     _print_races(console, races)
     first = races[0]
     runs = {"wolfhound": first.ours, "classical Frank-Wolfe": first.classical}
@@ -73,20 +81,6 @@ def demo(
     console.print("Next, with your own vectors, one per row:")
     console.print("  [bold]wolfhound explain vectors.npy --target 17 --exclude-self[/]")
     raise Exit(output.exit_code(*(race.ours for race in races)))
-
-
-def _race(console: Console, words: data.Words) -> list[Race]:
-    atoms = wh.ArrayAtoms(words.vectors)
-    races = []
-    for name, text in [(word, word) for word in WORDS] + [(f'"{SENTENCE}"', SENTENCE)]:
-        f = wh.SquaredDistance(words.sentence(text))
-        # The words themselves would give it away.
-        exclude = np.unique([words.id(word) for word in text.split()])
-        ours = _solve(f, atoms, exclude=exclude, rtol=_RTOL, names=words.names)
-        Explanation(name, ours).print(console, _TOP)
-        limits = {"rtol": 0.0, "atol": ours.goal, "max_steps": _CLASSICAL_STEPS}
-        races.append(Race(name, ours, _solve(f, atoms, exclude=exclude, method=_CLASSICAL, **limits)))
-    return races
 
 
 def _solve(f: Objective, atoms: Atoms, **settings: Any) -> Result:

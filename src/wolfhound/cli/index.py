@@ -7,7 +7,6 @@ import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,7 +107,10 @@ def build(
     """
     opt.check_saved(out, "--out", SAVED_AS)
     if kind != _AUTO:
-        _check_kind(kind, queries, ratio)
+        # Those that can be built from atoms, and saved.
+        kinds = {name: each for name, each in INDEXES.items() if each.build and each.load}
+        require(kind in kinds, "--kind", f"one of {_AUTO}, {', '.join(kinds)}", kind)
+        opt.refuse(f"with --kind {kind}", queries=queries, ratio=None if kinds[kind].takes_ratio else ratio)
     rows, wish = opt.open_atoms(atoms), 1.0 if ratio is None else ratio
     limit = None if max_memory is None else memory(max_memory, "--max-memory")
     choice = wh.choose_oracle(
@@ -136,23 +138,13 @@ def build(
     output.tell_record(as_json, built, text)
 
 
-def _check_kind(name: str, queries: int | None, ratio: float | None) -> None:
-    """Refuse what is no index, and options that it does not take."""
-    # Those that can be built from atoms, and saved.
-    kinds = {each: kind for each, kind in INDEXES.items() if kind.build is not None and kind.load is not None}
-    require(name in kinds, "--kind", f"one of {_AUTO}, {', '.join(kinds)}", name)
-    opt.refuse(f"with --kind {name}", queries=queries, ratio=None if kinds[name].takes_ratio else ratio)
-
-
 def _check_limits(choice: Choice, name: str, limit: float | None, ratio: float | None) -> None:
     """Refuse an index that takes more memory than it may, or does not reach a ratio; 1 is any."""
-    for each in choice.options:
-        if each.name == name:
-            needed = bytes_text(each.nbytes)
-            rule = f"at least {needed} for --kind {name} and these atoms; int8-file needs none"
-            require(limit is None or each.nbytes <= limit, "--max-memory", rule, bytes_text(limit or 0.0))
-            reach = f"at most {each.ratio:.2f} for --kind {name} and these atoms"
-            require(not each.objection or ratio is None or ratio >= 1.0, "--ratio", reach, ratio)
+    for each in (each for each in choice.options if each.name == name):
+        rule = f"at least {bytes_text(each.nbytes)} for --kind {name} and these atoms; int8-file needs none"
+        require(limit is None or each.nbytes <= limit, "--max-memory", rule, bytes_text(limit or 0.0))
+        reach = f"at most {each.ratio:.2f} for --kind {name} and these atoms"
+        require(not each.objection or ratio is None or ratio >= 1.0, "--ratio", reach, ratio)
 
 
 # ---------------------------------------------------------------- query
@@ -423,16 +415,16 @@ def check(
 
 def _audit(kind: IndexKind, index: Oracle, size: int, seed: int) -> tuple[Summary, list[str]]:
     """Return what random queries say of an index, and what is wrong with its answers."""
-    sample = sample_queries(index.atoms, size, seed=seed)
-    truth, scan_seconds = _time_query(wh.Scan(index.atoms, screen=False), sample.queries)
-    hits = index.query(sample.queries)
+    queries, here = sample_queries(index.atoms, size, seed=seed)
+    truth, scan_seconds = _time_query(wh.Scan(index.atoms, screen=False), queries)
+    hits = index.query(queries)
     proved = bool(np.isfinite(hits.bounds).all())
     exact = kind.proves or proved
-    faults = find_faults(index.atoms, sample.queries, hits, truth, exact=exact)
+    faults = find_faults(index.atoms, queries, hits, truth, exact=exact)
     faults += ["an answer is not proved"] if exact and not proved else []
-    ratios = sample.ratios(hits, truth)
+    ratios = measure_ratios(hits, truth, here)
     mean, low = float(ratios.mean()), float(np.quantile(ratios, 0.1))
-    alone = statistics.median(_time_query(index, query[None])[1] for query in sample.queries)
+    alone = statistics.median(_time_query(index, query[None])[1] for query in queries)
     values = {"passed": not faults, "kind": kind.name, "exact": exact, "ratio": mean, "ratio_p10": low}
     values |= {"seconds": alone, "scan_seconds": scan_seconds, "faults": faults}
     fields = (
@@ -454,28 +446,21 @@ def _time_query(oracle: Oracle, queries: Vector) -> tuple[Hits, float]:
 # ---------------------------------------------------------------- whether answers are right
 
 
-@dataclass(frozen=True, slots=True)
-class QuerySample:
-    """Queries to test with."""
-
-    queries: Vector  # (m, d) random, spread as the atoms are
-    here: Vector  # (m,) <query, mean of some atoms>: where a gap is counted from
-
-    def ratios(self, hits: Hits, truth: Hits) -> Vector:
-        """(m,) gap ratios: 1 is the best atom, 0 no better than the mean."""
-        gaps = truth.scores[:, 0] - self.here
-        return np.where(gaps > 0.0, (hits.scores[:, 0] - self.here) / np.where(gaps > 0.0, gaps, 1.0), 1.0)
+def measure_ratios(hits: Hits, truth: Hits, here: Vector) -> Vector:
+    """(m,) gap ratios, counted from these scores: 1 is the best atom, 0 no better."""
+    gaps = truth.scores[:, 0] - here
+    return np.where(gaps > 0.0, (hits.scores[:, 0] - here) / np.where(gaps > 0.0, gaps, 1.0), 1.0)
 
 
-def sample_queries(atoms: Atoms, size: int, *, seed: int) -> QuerySample:
-    """Return `size` random combinations of atoms about their mean."""
+def sample_queries(atoms: Atoms, size: int, *, seed: int) -> tuple[Vector, Vector]:
+    """Return `size` random combinations of atoms about their mean, and (size,) the score of that mean."""
     rng = np.random.default_rng(seed)
     n = atoms.shape[0]
     ids: Ids = np.sort(rng.choice(n, min(n, _SAMPLE), replace=False))
     rows = atoms.take(ids).astype(np.float64)
     mean = rows.mean(axis=0)
     queries = rng.standard_normal((size, len(rows))) @ (rows - mean) / np.sqrt(len(rows))
-    return QuerySample(queries, queries @ mean)
+    return queries, queries @ mean
 
 
 def find_faults(atoms: Atoms, queries: Vector, hits: Hits, truth: Hits, *, exact: bool) -> list[str]:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -160,10 +160,6 @@ def _attach_oracle(model: ACMDP, search: str, ratio: float, max_steps: float) ->
 def _make_step(name: PolicyStepName) -> PolicyStep:
     from wolfhound import policy  # noqa: PLC0415
 
-    rules: dict[PolicyStepName, PolicyStep] = {
-        PolicyStepName.PER_STATE: policy.PerState(),
-        PolicyStepName.BACKTRACKING: policy.Backtracking(),
-        PolicyStepName.VISITATION: policy.Visitation(),
-        PolicyStepName.PAPER: policy.PaperStep(),
-    }
-    return rules[name]
+    rules: list[Callable[[], PolicyStep]]
+    rules = [policy.PerState, policy.Backtracking, policy.Visitation, policy.PaperStep]
+    return dict(zip(PolicyStepName, rules, strict=True))[name]()

@@ -193,24 +193,17 @@ def _open_hdf5(path: Path) -> Iterator[Mapping[str, Dataset]]:
 
 @contextlib.contextmanager
 def _open_zarr(path: Path) -> Iterator[Mapping[str, Dataset]]:
-    zarr = import_extra("zarr", path.suffix, "files")
-    _refuse_links(path)
+    zarr, root = import_extra("zarr", path.suffix, "files"), os.path.realpath(path)
+    for folder, folders, files in os.walk(root):  # of an archive that was unpacked, links are another's
+        for each in (os.path.join(folder, name) for name in (*folders, *files)):
+            own = not os.path.islink(each) or os.path.realpath(each).startswith(root + os.sep)
+            require(own, "path", "a Zarr folder without links that lead out of it", each)
     try:
         found = dict(_walk_zarr(zarr.open(str(path), mode="r"), ""))
     except Exception as error:  # each version has its own
         line = " ".join(say_kind(error).split())
         raise ValueError(f"`path` must be a Zarr folder. Got {path}: {line}.") from None
     yield found
-
-
-def _refuse_links(path: Path) -> None:
-    """Refuse a store with links to what is not in it: of an archive that was unpacked, they are another's."""
-    root = os.path.realpath(path)
-    for folder, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            each = os.path.join(folder, name)
-            own = not os.path.islink(each) or os.path.realpath(each).startswith(root + os.sep)
-            require(own, "path", "a Zarr folder without links that lead out of it", each)
 
 
 def _walk_zarr(node: Any, name: str) -> Iterator[tuple[str, Dataset]]:

@@ -35,7 +35,7 @@ from wolfhound.data.table_atoms import (
     read_column,
     read_texts,
 )
-from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table, split_files
+from wolfhound.data.table_files import ArrayTable, CsvTable, FileTable, open_table
 from wolfhound.data.tables import (
     BATCH,
     TRUTHS,
@@ -322,7 +322,10 @@ def read_parts(tables: Iterable[FileTable], columns: Sequence[str] | None = None
 
     They are loaded if all files together are small.
     """
-    split = [split_files(table) for table in tables]
+    split: list[list[FileTable]] = []  # each file is a table of its own; arrays stay together
+    for table in tables:
+        several = not isinstance(table, ArrayTable) and len(table.files) > 1
+        split.append([type(table)([file]) for file in table.files] if several else [table])
     load = sum(_weigh(part, columns) for parts in split for part in parts) <= files.IN_MEMORY
     out: list[Atoms] = []
     for part, first in ((part, parts[0]) for parts in split for part in parts):

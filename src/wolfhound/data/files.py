@@ -199,11 +199,6 @@ def widen(dtype: Any, name: str) -> np.dtype[Any]:
 
     float16, bool and integers of 8 or 16 bits fit float32 exactly; wider
     integers become float64, and those that it does not hold are refused as they are read.
-
-    Examples
-    --------
-    >>> widen("int8", "atoms"), widen(">f8", "atoms")
-    (dtype('float32'), dtype('float64'))
     """
     stored = np.dtype(dtype)
     if stored.kind not in "fiub" or stored.itemsize > 8:

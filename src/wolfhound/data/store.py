@@ -72,16 +72,7 @@ def save(
     params: Mapping[str, Any],
     fingerprint: Fingerprint = (),
 ) -> None:
-    """Write arrays and JSON values to a new file, or over a save of the same kind; else StoreError.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save(f"{folder}/demo", "demo", {"ids": np.array([3, 1])}, {"c": 0.5})
-    ...     load(f"{folder}/demo", "demo").arrays["ids"]
-    array([3, 1])
-    """
+    """Write arrays and JSON values to a new file, or over a save of the same kind; else StoreError."""
     known = {name: np.asarray(array) for name, array in arrays.items()}
     layout = {name: (array.dtype, array.shape) for name, array in known.items()}
     with compose(path, kind, layout, fingerprint, params=params) as draft:

@@ -498,9 +498,3 @@ def open_table(path: PathLike | Sequence[PathLike]) -> FileTable:
     for file in files:
         check_exists(split_key(file)[0])
     return _KINDS[endings[0]](files)
-
-
-def split_files(table: FileTable) -> list[FileTable]:
-    """Return each file as a table of its own; arrays stay together."""
-    several = not isinstance(table, ArrayTable) and len(table.files) > 1
-    return [type(table)([file]) for file in table.files] if several else [table]

@@ -116,12 +116,6 @@ def factor_moments(atoms: AtomsLike, name: str = "region") -> tuple[Vector, floa
     A tree of QR factorisations: T'T = (X + E)'(X + E), where no column of E is larger than a small share
     of that column of X (Higham 2002, Theorem 19.4). So units of columns do not matter, and no direction
     is lost, as it is from the eigenvectors of X'X. The share bounds each row of C, relative to its norm.
-
-    Examples
-    --------
-    >>> root, error = factor_moments(np.array([[1.0, -1.0], [1.0, 1.0]]))
-    >>> np.allclose(root @ root.T, np.eye(2), atol=1e-12), error < 1e-11
-    (True, True)
     """
     rows = as_atoms(atoms)
     n, d = rows.shape

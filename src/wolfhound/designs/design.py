@@ -31,7 +31,6 @@ from wolfhound.designs.factors import (
     ModelSpec,
     TermMap,
     TermModel,
-    is_name,
     map_terms,
     measure_coding,
     name_columns,
@@ -129,7 +128,8 @@ def design(
     limits = Limits(passes=max_passes, seconds=max_seconds)
     rng = validate.rng(seed)
     criterion = DOptimal() if criterion is None else make_named(criterion, CRITERIA, "criterion")
-    made: ModelLike | str = make_named(model, MODELS, "model") if is_name(model) else model
+    formula = isinstance(model, str) and not model.strip().isidentifier()  # more than the name of a model
+    made: ModelLike | str = model if formula else make_named(model, MODELS, "model")
     validate.kind(criterion, "criterion", "a criterion such as DOptimal()", "find_root", "name")
     with one_blas_thread():
         read = partial(read_factors, columns=columns, missing=missing, numeric_only=numeric_only)

@@ -50,13 +50,7 @@ def check_size(runs: int) -> int:
 
 
 def apportion(weights: Vector, runs: int) -> Ints:
-    """Efficient apportionment (Pukelsheim and Rieder 1992); the largest weights if there are too few runs.
-
-    Examples
-    --------
-    >>> apportion(np.array([0.45, 0.35, 0.2]), 5)
-    array([2, 2, 1])
-    """
+    """Efficient apportionment (Pukelsheim and Rieder 1992); the largest weights if there are too few runs."""
     k, runs = len(weights), check_size(runs)
     if runs < k:
         counts = np.zeros(k, np.int64)

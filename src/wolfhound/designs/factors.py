@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,52 +214,51 @@ ModelLike: TypeAlias = TermModel | Callable[[Matrix], Any] | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Constant:
-    """Whether a model has a constant term: what all of them are told."""
+class Polynomial:
+    """What the models of this room share: a constant or none, and which products they have."""
 
+    crossed: ClassVar[bool] = False  # those of two factors
+    squared: ClassVar[bool] = False  # those of a number with itself
     intercept: bool = True
 
     def __post_init__(self) -> None:
         flag(self.intercept, "intercept")
 
+    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """Return the pairs of coded columns, see `TermModel`."""
+        pairs = itertools.combinations_with_replacement(range(len(owners)), 2) if self.crossed else ()
+        squares = numbers & self.squared
+        return [(i, j) for i, j in pairs if owners[i] != owners[j] or (i == j and squares[i])]
+
 
 @final
 @dataclass(frozen=True, slots=True)
-class LinearModel(_Constant):
+class LinearModel(Polynomial):
     """A constant and a term for each factor: 1 + x1 + x2 + ...
 
     Numbers beyond [-1, 1] are coded to it; a category of L levels has L - 1 terms, effects that sum
     to zero. Without a constant numbers are divided only, so that it is Scheffe's model of mixtures.
     """
 
-    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
-        """None."""
-        return []
-
 
 @final
 @dataclass(frozen=True, slots=True)
-class Interactions(_Constant):
+class Interactions(Polynomial):
     """`LinearModel` and all products of two factors."""
 
-    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
-        """Columns of different factors."""
-        pairs = itertools.combinations(range(len(owners)), 2)
-        return [(i, j) for i, j in pairs if owners[i] != owners[j]]
+    crossed: ClassVar[bool] = True
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Quadratic(_Constant):
+class Quadratic(Polynomial):
     """`Interactions` and the squares of all numbers."""
 
-    def choose_pairs(self, owners: Ints, numbers: NDArray[np.bool_]) -> list[tuple[int, int]]:
-        """Columns of different factors, and each number with itself."""
-        pairs = itertools.combinations_with_replacement(range(len(owners)), 2)
-        return [(i, j) for i, j in pairs if owners[i] != owners[j] or (i == j and numbers[i])]
+    crossed: ClassVar[bool] = True
+    squared: ClassVar[bool] = True
 
 
-MODELS: dict[str, type[LinearModel] | type[Interactions] | type[Quadratic]] = {
+MODELS: dict[str, type[Polynomial]] = {
     "linear": LinearModel,
     "interactions": Interactions,
     "quadratic": Quadratic,
@@ -402,11 +401,6 @@ class ModelSpec(NamedTuple):
 
 
 EXAMPLE = '"1 + t * p + C(catalyst)"'
-
-
-def is_name(model: object) -> bool:
-    """Whether a text is one word, so the name of a model and no formula; True of anything but texts."""
-    return not isinstance(model, str) or model.strip().isidentifier()
 
 
 def show_frame(columns: Sequence[Column], settings: Matrix) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, final
 
 import numpy as np
@@ -120,12 +119,6 @@ def normal_frequencies(dim: int, half: int, rng: np.random.Generator) -> Vector:
 
     Each is normal by itself, so features are as unbiased as with independent ones,
     but together they vary less (orthogonal random features, Yu et al., 2016).
-
-    Examples
-    --------
-    >>> frequencies = normal_frequencies(3, 3, np.random.default_rng(0))
-    >>> bool(abs(frequencies[:, 0] @ frequencies[:, 1]) < 1e-14)
-    True
     """
     out = np.empty((dim, half))
     with one_blas_thread():
@@ -165,30 +158,27 @@ def feature_mean(
     kind(features, "features", "a map such as Identity(d)", "dim_out", "__call__")
     rows = as_atoms(atoms, name)
     shares = row_shares(weights, rows.shape[0])
-    total = np.zeros(features.dim_out)
-    work = partial(_sum, features=features, shares=shares, name=name)
-    for _, part in map_blocks(rows, work, name=name):
-        total += part
+    wide = features.dim_out
+
+    def add_up(first: int, block: Matrix) -> Vector:
+        """Sum the features of a block: float32 within a chunk of rows, float64 beyond."""
+        out = np.zeros(wide)
+        for begin in range(0, len(block), CHUNK):
+            found = np.asarray(features(block[begin : begin + CHUNK]))
+            at, size = first + begin, min(CHUNK, len(block) - begin)
+            right = found.shape == (size, wide)
+            require(right, "features", f"a map to {wide} columns", f"shape {found.shape}")
+            given = np.ones(size) if shares is None else shares[at : at + size]
+            top = given.max() or 1.0  # small shares would lose digits, or vanish, in float32
+            part = product((given / top).astype(found.dtype, copy=False), found)
+            if not np.isfinite(part).all():
+                bad = at + int(np.argmax(~np.isfinite(found).all(axis=1)))
+                why = "`features` must give finite numbers"
+                if isinstance(features, RandomFourier):
+                    why = f"`{name}` must be of moderate size, for features in float32: scale them"
+                raise ValueError(f"{why}. Those of row {bad} are not.")
+            out += top * part
+        return out
+
+    total = sum((part for _, part in map_blocks(rows, add_up, name=name)), np.zeros(wide))
     return total if shares is not None else total / rows.shape[0]
-
-
-def _sum(first: int, block: Matrix, *, features: Features, shares: Vector | None, name: str) -> Vector:
-    """Sum of the features of a block: float32 within a chunk of rows, float64 beyond."""
-    total = np.zeros(features.dim_out)
-    for begin in range(0, len(block), CHUNK):
-        found = np.asarray(features(block[begin : begin + CHUNK]))
-        rows = min(CHUNK, len(block) - begin)
-        rule = f"a map to {features.dim_out} columns"
-        require(found.shape == (rows, features.dim_out), "features", rule, f"shape {found.shape}")
-        at = first + begin
-        weights = np.ones(rows) if shares is None else shares[at : at + rows]
-        top = weights.max() or 1.0  # small shares would lose digits, or vanish, in float32
-        part = product((weights / top).astype(found.dtype, copy=False), found)
-        if not np.isfinite(part).all():
-            bad = at + int(np.argmax(~np.isfinite(found).all(axis=1)))
-            why = "`features` must give finite numbers"
-            if isinstance(features, RandomFourier):
-                why = f"`{name}` must be of moderate size, for features in float32: scale them"
-            raise ValueError(f"{why}. Those of row {bad} are not.")
-        total += top * part
-    return total

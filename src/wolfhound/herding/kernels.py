@@ -360,11 +360,7 @@ class Linear(Kernel):
     def against(self, left: Matrix, *, single: bool = False) -> KernelColumns:
         """Prepare ``gram(left, .)`` for many calls; always in float64."""
         table = np.ascontiguousarray(left, np.float64)
-
-        def columns(right: Matrix) -> Matrix:
-            return product(table, np.asarray(right, np.float64).T)  # what is not finite is found in sums
-
-        return columns
+        return lambda right: product(table, np.asarray(right, np.float64).T)  # sums find what is not finite
 
     def diagonal(self, rows: Matrix) -> Vector:
         """(r,) squared lengths."""

@@ -106,45 +106,32 @@ def allot(m: int, counts: Ints, room: Ints, shares: Vector, *, balanced: bool) -
     return counts
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Means:
-    """What k rows are to match, those of one label after those of another.
-
-    Picks of one label make up for what those of another leave over. Weights fitted to
-    each label alone forget that, and the mean of all rows is met less well than before.
-    """
-
-    gram: Vector  # (k, k) kernel values of the rows
-    whole: Vector  # (k,) the mean embedding of all rows at these
-    own: Vector  # (k,) that of a row's label, times the label's share
-    blocks: Sequence[slice]  # the rows of each label
-
-
-def fit_jointly(means: Means, start: Vector) -> Vector:
+def fit_jointly(gram: Vector, whole: Vector, own: Vector, blocks: Sequence[slice], start: Vector) -> Vector:
     """(k,) weights that meet neither the whole mean nor that of a label worse than `start`.
 
-    ``|w - mu|^2 + sum_c |w_c - share_c mu_c|^2`` is minimised by label in turn, each label
-    keeping its sum; the picks are made by the same sum. What still made one of the
-    distances larger is taken back as far as needed.
+    ``|w - mu|^2 + sum_c |w_c - share_c mu_c|^2`` is minimised by label in turn, each label keeping its sum;
+    the picks are made by the same sum. (Weights fitted to each label alone would forget that picks of one
+    make up for those of another.) What still made one of the distances larger is taken back as far as
+    needed. `gram` are the (k, k) kernel values of the rows, `whole` and `own` the mean embeddings there of
+    all rows and of a row's label, times its share; `blocks` the rows of each label.
     """
     with one_blas_thread():
-        out, reached = start.copy(), means.gram @ start
-        for block in [block for _ in range(SWEEPS) for block in means.blocks]:
-            inner, share = means.gram[block, block], float(start[block].sum())
+        out, reached = start.copy(), gram @ start
+        for block in [block for _ in range(SWEEPS) for block in blocks]:
+            inner, share = gram[block, block], float(start[block].sum())
             others = reached[block] - inner @ out[block]
-            linear = means.whole[block] + means.own[block] - others
+            linear = whole[block] + own[block] - others
             fitted = share * corral.solve(2.0 * share * inner, linear)
-            reached += means.gram[:, block] @ (fitted - out[block])
+            reached += gram[:, block] @ (fitted - out[block])
             out[block] = fitted
         # As far along the move as no distance grows: first that of each label, then that of the whole.
         move = out - start
-        for block in means.blocks:
-            bent = means.gram[block, block] @ move[block]
-            slope = start[block] @ bent - means.own[block] @ move[block]
+        for block in blocks:
+            bent = gram[block, block] @ move[block]
+            slope = start[block] @ bent - own[block] @ move[block]
             move[block] *= _reach(float(slope), float(bent @ move[block]))
-        bent = means.gram @ move
-        step = _reach(float(start @ bent - means.whole @ move), float(bent @ move))
+        bent = gram @ move
+        step = _reach(float(start @ bent - whole @ move), float(bent @ move))
         return np.maximum(start + step * move, 0.0)
 
 

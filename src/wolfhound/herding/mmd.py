@@ -525,15 +525,15 @@ class Curve(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """What an evaluation found; the fields of `HerdResult` of the same names."""
+    """What an evaluation found, nothing by default; the fields of `HerdResult` of the same names."""
 
-    mmd: float
-    mmd_random: float
-    mmd_random_spread: float
-    mmd_by: Vector | None
     reference: str
-    evaluation_seconds: float
-    curve: Curve
+    evaluation_seconds: float = 0.0
+    mmd: float = math.nan
+    mmd_random: float = math.nan
+    mmd_random_spread: float = math.nan
+    mmd_by: Vector | None = None
+    curve: Curve = Curve(_NONE, np.empty(0), np.empty(0))
 
 
 class Measured(NamedTuple):
@@ -558,12 +558,6 @@ def curve_sizes(m: int) -> Ints:
     return np.unique(np.geomspace(1, m, _SIZES).round().astype(np.int64))
 
 
-def _skip_evaluation(why: str, seconds: float = 0.0) -> Quality:
-    """Return the quality of a herd that was not measured."""
-    none = Curve(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    return Quality(math.nan, math.nan, math.nan, None, f"nothing: {why}", seconds, none)
-
-
 def evaluate(
     atoms: Atoms,
     k: int,
@@ -579,7 +573,7 @@ def evaluate(
     measure, that nothing is.
     """
     if measure is None:
-        return _skip_evaluation("evaluate=False")
+        return Quality("nothing: evaluate=False")
     began = time.perf_counter()
     sizes, draws = curve_sizes(k), effort(k)
     mine: Measured | None = None
@@ -601,7 +595,7 @@ def evaluate(
         why = "`max_seconds` was over" if isinstance(error, Cut) else "stopped by Ctrl-C"
     seconds = time_solving(began)
     if mine is None:
-        return _skip_evaluation(why, seconds)
+        return Quality(f"nothing: {why}", seconds)
     random = np.array(others).reshape(len(others), len(sizes))
     few = "" if len(others) == draws else f" of {draws}: {why}"
     known = ~np.isnan(mine.curve)

@@ -263,10 +263,8 @@ class HerdResult(HasCodec, RunResult):
         k, n = len(self.ids), sum(part.n for part in self.fingerprint)
         first = ", ".join(f"{i}" for i in self.ids[:_SHOWN]) + (", ..." if k > _SHOWN else "")
         spread = f"{self.ess:,.6g}" + (f", {self.zeros:,} of weight 0" if self.zeros else "")
-        random, dropped = (
-            f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}",
-            self.table and self.table.dropped,
-        )
+        random = f"{self.mmd_random:.3g} +- {self.mmd_random_spread:.1g}"
+        dropped = self.table and self.table.dropped
         every = f"{n - dropped:,} complete rows of {n:,}" if dropped else f"{n:,}"
         size: dict[str, object] = {
             "m": k,
@@ -470,16 +468,11 @@ HerdResult.codec = Codec(
         "weights": Array(shape=("k",), low=0.0, high=1.0 + WEIGHTS),
         "labels": Array(shape=("k",), dtype=None, optional=True),
         "mmd_by": Array(shape=("labels",), low=0.0, optional=True),
-        "mmd": Scalar.NUMBER,
-        "mmd_random": Scalar.NUMBER,
-        "mmd_random_spread": Scalar.NUMBER,
-        "seconds": Scalar.COST,
-        "evaluation_seconds": Scalar.COST,
-        "passes": Scalar.COST,
+        **dict.fromkeys(("mmd", "mmd_random", "mmd_random_spread"), Scalar.NUMBER),
+        **dict.fromkeys(("seconds", "evaluation_seconds", "passes"), Scalar.COST),
         "scored": Scalar.COUNT,
         "status": Scalar.STATUS,
-        "reference": Scalar.TEXT,
-        "space": Scalar.TEXT,
+        **dict.fromkeys(("reference", "space"), Scalar.TEXT),
         "trace": TRACE,
         "curve": Columns(
             Curve,

@@ -45,7 +45,7 @@ from wolfhound.data.scaling import unit_variance
 from wolfhound.herding.features import Features
 from wolfhound.herding.greedy import Candidates, Held, Herd, run
 from wolfhound.herding.kernels import KERNELS, Kernel
-from wolfhound.herding.labels import Labels, Means, fit_jointly
+from wolfhound.herding.labels import Labels, fit_jointly
 from wolfhound.herding.mmd import (
     FEATURES,
     Embedding,
@@ -525,14 +525,10 @@ def fit_weights(herd: Herd) -> Vector:
     at = np.array([embedding.at(rows) for embedding in embeddings])
     # Until each label has a row, the shares of the others are larger: those of the weights.
     reached = np.bincount(labels, weights=start, minlength=len(shares))
-    means = Means(
-        gram=herd.kernel.gram(rows, rows).astype(np.float64, copy=False),
-        whole=shares @ at,
-        own=reached[labels] * at[labels, np.arange(herd.size)],
-        blocks=[slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first],
-    )
-    out = np.empty(herd.size)
-    out[order] = fit_jointly(means, start)
+    own = reached[labels] * at[labels, np.arange(herd.size)]
+    blocks = [slice(first, end) for first, end in pairwise([0, *ends.tolist()]) if end > first]
+    gram, out = herd.kernel.gram(rows, rows).astype(np.float64, copy=False), np.empty(herd.size)
+    out[order] = fit_jointly(gram, shares @ at, own, blocks, start)
     return np.asarray(out / out.sum())
 
 

@@ -13,6 +13,7 @@ from wolfhound.core.contracts import Atoms, AtomsLike, Ids, Matrix, Vector
 from wolfhound.core.rounding import product
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import as_atoms
+from wolfhound.data.files import lock
 from wolfhound.herding._compiled import stein
 from wolfhound.herding.kernels import KernelColumns, Scaled, centre_of, median_distance
 
@@ -135,9 +136,7 @@ class ScoredAtoms:
         for first, block in self.atoms.blocks(rows):
             # By ids, not by blocks: the two may be cut in other places.
             beside = self.scores.take(np.arange(first, first + len(block)))
-            both: Matrix = np.concatenate([block, beside], axis=1, dtype=self.dtype)
-            both.flags.writeable = False
-            yield first, both
+            yield first, lock(np.concatenate([block, beside], axis=1, dtype=self.dtype))
 
 
 def with_scores(atoms: AtomsLike, scores: AtomsLike) -> ScoredAtoms:

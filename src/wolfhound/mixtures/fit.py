@@ -458,7 +458,8 @@ def _draw_prior(axes: Axes, fit: MixtureFit) -> None:
 
 def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
     share = fit.weights / fit.weights.sum()
-    inside, counts = np.ones(len(fit.x), bool), fit.family.name in ("poisson", "binomial")
+    low, high = plot.robust_limits(fit.x)
+    inside, counts = (fit.x >= low) & (fit.x <= high), fit.family.name in ("poisson", "binomial")
     if counts:
         sizes = np.broadcast_to(getattr(fit.family, fit.family.varies), fit.x.shape)
         if np.ptp(sizes) > 0.0:
@@ -466,14 +467,10 @@ def _draw_marginal(axes: Axes, fit: MixtureFit, some: Ints) -> None:
             return
         values, which = np.unique(fit.x, return_inverse=True)
         axes.bar(values, np.bincount(which.ravel(), share), width=0.8, color=plot.SOFT, label="data")
-        low, high = plot.robust_limits(fit.x)
-        inside = (fit.x >= low) & (fit.x <= high)
         axes.set_xlim(low - 0.5, high + 0.5)
         first = int(values.max()) + 1
         line, style = np.arange(float(first)) if first <= _CURVE else values, "o-"
     else:
-        low, high = plot.robust_limits(fit.x)
-        inside = (fit.x >= low) & (fit.x <= high)
         # Bars are of the share that is shown, so that they stay comparable with the curve.
         height, edges = np.histogram(fit.x[inside], bins=_BARS, weights=share[inside], range=(low, high))
         axes.stairs(height / np.diff(edges), edges, fill=True, color=plot.SOFT, label="data")

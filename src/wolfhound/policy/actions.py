@@ -355,24 +355,21 @@ class ActionSet:
         self, queries: Vector, *, points: Vector | None = None, thresholds: Vector | None = None
     ) -> Chosen:
         """Answer as `argmax` does, unchecked: for loops that make their own finite float64 (m, d) rows."""
-        groups = self._group(len(queries))
-        found = [
-            self._choose(queries[at], None if thresholds is None else thresholds[at], each)
-            for each, at in groups
-        ]
+        groups, found = self._group(len(queries)), []
+        for part, at in groups:
+            asked = queries[at]
+            if part is not None and (self.exact or len(part) < FEW * self.n):
+                chosen = _scan(self.atoms, asked, part)
+            else:
+                floors = None if thresholds is None else thresholds[at]
+                chosen = _ask(self.oracle, self.atoms, asked, floors, part)
+            found.append(self.winners.compete(asked, chosen, part))
         chosen = found[0] if len(found) == 1 else gather(found, [at for _, at in groups])
         if self._remembers:
             self.winners.remember(chosen.ids, chosen.rows)
         if points is None:
             return chosen
         return replace(chosen, gaps=chosen.scores - np.einsum("ij,ij->i", queries, points))
-
-    def _choose(self, queries: Vector, thresholds: Vector | None, part: Subset | None) -> Chosen:
-        if part is not None and (self.exact or len(part) < FEW * self.n):
-            chosen = _scan(self.atoms, queries, part)
-        else:
-            chosen = _ask(self.oracle, self.atoms, queries, thresholds, part)
-        return self.winners.compete(queries, chosen, part)
 
     def _group(self, m: int) -> list[tuple[Subset | None, Ids]]:
         """Rows of m that may choose of the same subset."""

@@ -34,13 +34,7 @@ def read_part(name: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Return text that HTML shows as it stands, also inside quotes.
-
-    Examples
-    --------
-    >>> escape('<b title="x">')
-    '&lt;b title=&quot;x&quot;&gt;'
-    """
+    """Return text that HTML shows as it stands, also inside quotes."""
     return html.escape(text, quote=True)
 
 
@@ -113,7 +107,11 @@ class Grid(NamedTuple):
             f'<th scope="col"{side}>{escape(name)}</th>'
             for name, side in zip(grid.headings, sides, strict=True)
         )
-        body = "".join(f"<tr>{_write_cells(row, sides, labels)}</tr>" for row in shown)
+        body = ""
+        for row in shown:
+            first, *rest = (_write_cell(cell, labels) for cell in row)
+            cells = "".join(f"<td{side}>{cell}</td>" for cell, side in zip(rest, sides[1:], strict=True))
+            body += f'<tr><th scope="row"{sides[0]}>{first}</th>{cells}</tr>'
         some = f" ({len(shown):,} of {size:,})" if len(shown) < size else ""
         caption = f"<caption>{escape(self.caption)}{some}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -126,12 +124,6 @@ class Grid(NamedTuple):
         rows = [(atom, f"{atom.id}", *row[1:]) for atom, row in zip(atoms, self.rows, strict=True)]
         left = [at + (at > 0) for at in self.left]
         return self._replace(headings=(self.headings[0], "id", *self.headings[1:]), rows=rows, left=left)
-
-
-def _write_cells(row: Sequence[Cell], sides: Sequence[str], labels: RowLabels) -> str:
-    first, *rest = (_write_cell(cell, labels) for cell in row)
-    cells = "".join(f"<td{side}>{cell}</td>" for cell, side in zip(rest, sides[1:], strict=True))
-    return f'<th scope="row"{sides[0]}>{first}</th>{cells}'
 
 
 def _write_cell(cell: Cell, labels: RowLabels) -> str:

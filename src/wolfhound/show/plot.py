@@ -73,15 +73,7 @@ class Run(NamedTuple):
 def draw_all(
     drawings: Sequence[Callable[[Axes], None]], *, title: str = "", titles: Sequence[str] = ()
 ) -> Figure:
-    """Draw several pictures, each in axes of its own with a title, side by side, four of them two by two.
-
-    Examples
-    --------
-    >>> one = np.array([0.0, 1.0])
-    >>> figure = draw_all([lambda axes: draw_gap(axes, one, 2.0 - one, "passes", goal=1.0)])
-    >>> [axes.get_xlabel() for axes in figure.axes]
-    ['passes']
-    """
+    """Draw several pictures, each in axes of its own with a title, side by side, four of them two by two."""
     require(len(drawings) > 0, "plot", "of a result that has a picture", "nothing to draw")
     columns = min(len(drawings), 2 if len(drawings) == 4 else 3)
     rows = math.ceil(len(drawings) / columns)

@@ -169,7 +169,8 @@ def make_page(
         heading = told.title
     if plan is not None:
         page.add_plan(plan.summary())
-    page.add_repeat(command, _list_versions())
+    code = f'<pre tabindex="0"><code>{escape(command)}</code></pre>' if command else ""
+    page.add_section("To repeat it", list_notes([_SAME]) + list_facts(_list_versions()) + code)
     return page.write(heading if title is None else title)
 
 
@@ -255,28 +256,22 @@ class Page:
             self._body.append(f'<h2 class="part" id="{anchor}">{escape(name)}</h2>')
         self._body.append(_write_head(told))
         meant = list_notes([told.meaning] if told.meaning else ())
-        self._add_section("The answer", meant + list_facts(told.lines()) + list_notes(told.notes), level)
+        self.add_section("The answer", meant + list_facts(told.lines()) + list_notes(told.notes), level)
         self.add_pictures("In pictures", told.pictures(), level)
         more = told.details()
-        self._add_section("In tables", self._write_tables((*more.answers, *told.tables)), level)
+        self.add_section("In tables", self._write_tables((*more.answers, *told.tables)), level)
         found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
-        self._add_section("How it was found", found + self._write_tables(more.tables), level)
+        self.add_section("How it was found", found + self._write_tables(more.tables), level)
 
     def add_pictures(self, heading: str, pictures: Iterable[Picture], level: int = 2) -> None:
         """Add pictures under a heading, if there are any."""
         drawn = "".join(map(self._write_picture, pictures))
-        self._add_section(heading, drawn and f'<div class="pictures">{drawn}</div>', level)
+        self.add_section(heading, drawn and f'<div class="pictures">{drawn}</div>', level)
 
     def add_plan(self, told: Summary) -> None:
         """Add what other oracles would have cost."""
         facts = list_facts([("chosen", told.heading), *told.lines()])
-        self._add_section("The plan", facts + list_notes(told.notes) + self._write_tables(told.tables), 2)
-
-    def add_repeat(self, command: str | None, facts: list[tuple[str, str]]) -> None:
-        """Add what is needed to make it again."""
-        note = list_notes([_SAME])
-        code = f'<pre tabindex="0"><code>{escape(command)}</code></pre>' if command else ""
-        self._add_section("To repeat it", note + list_facts(facts) + code, 2)
+        self.add_section("The plan", facts + list_notes(told.notes) + self._write_tables(told.tables))
 
     def write(self, title: str) -> str:
         """Return the whole page."""
@@ -293,7 +288,8 @@ class Page:
             script=script,
         )
 
-    def _add_section(self, heading: str, inside: str, level: int) -> None:
+    def add_section(self, heading: str, inside: str, level: int = 2) -> None:
+        """Add what is inside under a heading, if there is anything."""
         if inside:
             anchor = self._anchor(heading, listed=level == 2)
             title = f'<h{level} id="{anchor}">{escape(heading)}</h{level}>'

@@ -39,17 +39,7 @@ CriticFeatures: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold torch and BLAS to one thread, so that their sums have one order.
-
-    The number of threads belongs to the process, not to us: it comes back. Small
-    networks are no slower on one thread.
-
-    Examples
-    --------
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
+    """Hold torch and BLAS to one thread, so that their sums have one order; small networks are no slower."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -106,7 +96,13 @@ class Critic(nn.Module):
     ) -> None:
         super().__init__()
         self._scale, self._features = scale, features
-        extra = 0 if features is None else _width(features, obs_dim, dim)
+        extra = 0
+        if features is not None:
+            out = features(torch.zeros(2, obs_dim), torch.zeros(2, dim))
+            good = isinstance(out, Tensor) and out.ndim == 2 and len(out) == 2
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            require(good, "critic_features", "a function to (m, f) tensors", f"{got} for m = 2")
+            extra = int(out.shape[1])
         self._one = _layers(obs_dim + dim + extra, hidden, 1, generator)
         self._two = _layers(obs_dim + dim + extra, hidden, 1, generator)
 
@@ -151,14 +147,6 @@ class Critic(nn.Module):
             (slopes,) = torch.autograd.grad(self.first(obs, here).sum(), here)
         lengths = slopes.norm(dim=1, keepdim=True)
         return slopes / torch.where(lengths > 0.0, lengths, torch.ones_like(lengths))
-
-
-def _width(features: CriticFeatures, obs_dim: int, dim: int) -> int:
-    out = features(torch.zeros(2, obs_dim), torch.zeros(2, dim))
-    good = isinstance(out, Tensor) and out.ndim == 2 and len(out) == 2
-    got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-    require(good, "critic_features", "a function to (m, f) tensors", f"{got} for m = 2")
-    return int(out.shape[1])
 
 
 @final

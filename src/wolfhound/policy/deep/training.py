@@ -374,16 +374,13 @@ class Learner:
         return self.brain.critic.directions(obs, points), points
 
     def audit(self, obs: Tensor) -> None:
-        """Compare the action set's answers with an exact scan; keep the gap ratios.
-
-        Only where there is a gap to speak of: the actor's points may lie outside the
-        hull, and a ratio to next to nothing says nothing.
-        """
+        """Compare the action set's answers with an exact scan; keep the gap ratios that say something."""
         directions, points = (part.numpy().astype(np.float64) for part in self.directions(obs))
         actions = self.brain.facing(obs).actions
         found = actions.frozen().argmax(directions, points=points)
         best = actions.scan(directions).scores
         gaps = best - np.einsum("ij,ij->i", directions, points)
+        # The actor's points may lie outside the hull, and a ratio to next to nothing says nothing.
         open_ = gaps > _SMALL * max(0.0, float(gaps.max()))
         self.ratios.append(found.gaps[open_] / gaps[open_])
 
@@ -414,8 +411,9 @@ class Learner:
             prefix = f"adam_{who}_"
             for name in (name for name in arrays if name.startswith(prefix)):
                 likes = [torch.empty(())] * len(mine) if name == f"{prefix}step" else mine
-                for at, part in enumerate(_parts(arrays[name], likes)):
-                    state[at][name.removeprefix(prefix)] = part
+                parts = np.split(np.array(arrays[name]), np.cumsum([like.numel() for like in likes])[:-1])
+                for at, (part, like) in enumerate(zip(parts, likes, strict=True)):
+                    state[at][name.removeprefix(prefix)] = torch.from_numpy(part).reshape(like.shape)
             known = {at: moments for at, moments in state.items() if moments}
             tutor.load_state_dict({**tutor.state_dict(), "state": known})
 
@@ -423,13 +421,6 @@ class Learner:
 def _flat(tensors: Iterable[Tensor]) -> NDArray[Any]:
     """All numbers of some tensors, one after the other."""
     return np.concatenate([tensor.detach().numpy().ravel() for tensor in tensors])
-
-
-def _parts(numbers: NDArray[Any], likes: Sequence[Tensor]) -> list[Tensor]:
-    """Cut numbers into tensors of the shapes of these."""
-    ends = np.cumsum([like.numel() for like in likes])[:-1]
-    parts = np.split(np.array(numbers), ends)
-    return [torch.from_numpy(part).reshape(like.shape) for part, like in zip(parts, likes, strict=True)]
 
 
 def check_weights(stored: Stored, least: int) -> None:

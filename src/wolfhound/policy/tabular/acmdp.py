@@ -36,17 +36,15 @@ _STEP = 6e-6  # of central differences, near the third root of the rounding erro
 _CELLS = 1 << 24  # probabilities that are looked at together
 
 
-def _check_distributions(
-    chances: Vector, rule: str = "distributions", where: Callable[[int], str] = lambda s: f"in state {s}"
-) -> None:
-    """Raise ValueError if a row of P is no distribution, saying where."""
+def _check_distributions(chances: Vector, rule: str, where: str, names: Sequence[int]) -> None:
+    """Raise ValueError if a row of P is no distribution, saying where, by its name."""
     low, sums = chances.min(axis=1), chances.sum(axis=1)
     bad = np.flatnonzero((low < -_SUM) | (np.abs(sums - 1.0) > _SUM))
     if len(bad):
         i = int(bad[0])
         raise ValueError(
             f"`transition` must give {rule}. Got a row of sum {sums[i]:g} "
-            f"with least entry {low[i]:g} {where(i)}."
+            f"with least entry {low[i]:g} {where.format(names[i])}."
         )
 
 
@@ -75,12 +73,8 @@ def _check_block(transition: AffineTransition, states: range, rows: Matrix, name
         offset = 0.0 if transition.offset is None else transition.offset[s]
         for at in range(0, len(rows), step):
             chances = rows[at : at + step] @ transition.tensor[s] + offset
-            part = names[at : at + step]
-            _check_distributions(
-                chances,
-                "distributions for all actions",
-                lambda i, part=part, s=s: f"for atom {part[i]} in state {s}",  # type: ignore[misc]
-            )
+            where = f"for atom {{}} in state {s}"
+            _check_distributions(chances, "distributions for all actions", where, names[at : at + step])
 
 
 def _check_gradients(
@@ -295,7 +289,7 @@ class ACMDP:
         """
         pi = self._actions(policy)
         chances, rewards = self.transition.matrix(pi), self.reward.values(pi)
-        _check_distributions(chances)
+        _check_distributions(chances, "distributions", "in state {}", range(self.states))
         values = np.asarray(np.linalg.solve(np.eye(self.states) - self.gamma * chances, rewards), np.float64)
         residual = rewards + self.gamma * (chances @ values) - values
         size = float(np.abs(values).max()) + float(np.abs(rewards).max())

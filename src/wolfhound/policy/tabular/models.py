@@ -52,11 +52,18 @@ class _Table:
     """What models of given numbers share: they say their sizes."""
 
     __slots__ = ()
+    numbers: ClassVar[tuple[str, int]]  # the array that has a row per state, and its axis of dimensions
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(S, d)."""
+        name, axis = self.numbers
+        sizes = getattr(self, name).shape
+        return sizes[0], sizes[axis]
 
     def __repr__(self) -> str:
         """The number of states and dimensions."""
-        states, dim = self.shape  # type: ignore[attr-defined] # of those that derive from it
-        return f"{type(self).__name__}({states} states, {dim} dimensions)"
+        return f"{type(self).__name__}({self.shape[0]} states, {self.shape[1]} dimensions)"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -74,6 +81,7 @@ class AffineReward(_Table):
     array([1.5])
     """
 
+    numbers: ClassVar[tuple[str, int]] = ("weights", 1)
     smoothness: ClassVar[float] = 0.0
     concave: ClassVar[bool] = True
     exact: ClassVar[bool] = True
@@ -84,12 +92,6 @@ class AffineReward(_Table):
         object.__setattr__(self, "weights", matrix(self.weights, "weights"))
         if self.offset is not None:
             object.__setattr__(self, "offset", vector(self.offset, "offset", size=len(self.weights)))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(S, d)."""
-        states, dim = self.weights.shape
-        return states, dim
 
     def slope(self, radius: float) -> float:
         """The longest of the weights."""
@@ -106,7 +108,7 @@ class AffineReward(_Table):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class QuadraticReward:
+class QuadraticReward(_Table):
     """``r(s, a) = <weights[s], a> - curvature/2 |a - centres[s]|^2``.
 
     Parameters
@@ -121,6 +123,7 @@ class QuadraticReward:
     array([[-1.]])
     """
 
+    numbers: ClassVar[tuple[str, int]] = ("weights", 1)
     concave: ClassVar[bool] = True
     exact: ClassVar[bool] = True
     weights: Vector
@@ -135,12 +138,6 @@ class QuadraticReward:
         require(alike, "centres", f"like `weights`, {self.weights.shape}", f"shape {self.centres.shape}")
         bend = number(self.curvature, "curvature", low=0.0)
         require(bend < math.inf, "curvature", "finite and >= 0", self.curvature)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(S, d)."""
-        states, dim = self.weights.shape
-        return states, dim
 
     @property
     def smoothness(self) -> float:
@@ -163,8 +160,7 @@ class QuadraticReward:
 
     def __repr__(self) -> str:
         """The number of states and dimensions, and the curvature."""
-        states, dim = self.shape
-        return f"QuadraticReward({states} states, {dim} dimensions, curvature={self.curvature:g})"
+        return f"{_Table.__repr__(self)[:-1]}, curvature={self.curvature:g})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -291,6 +287,7 @@ class AffineTransition(_Table):
            [0.  , 1.  ]])
     """
 
+    numbers: ClassVar[tuple[str, int]] = ("tensor", 1)
     smoothness: ClassVar[float] = 0.0
     affine: ClassVar[bool] = True
     exact: ClassVar[bool] = True
@@ -307,12 +304,6 @@ class AffineTransition(_Table):
             square = offset.shape == (states, states)
             require(square, "offset", f"of shape {(states, states)}", f"shape {offset.shape}")
             object.__setattr__(self, "offset", offset)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(S, d)."""
-        states, dim, _ = self.tensor.shape
-        return states, dim
 
     @property
     def slope(self) -> float:
@@ -345,6 +336,7 @@ class SoftmaxTransition(_Table):
            [0.5, 0.5]])
     """
 
+    numbers: ClassVar[tuple[str, int]] = ("logits", 2)
     affine: ClassVar[bool] = False
     exact: ClassVar[bool] = True
     logits: Vector
@@ -353,12 +345,6 @@ class SoftmaxTransition(_Table):
         logits = matrix(self.logits, "logits", axes=3)
         require(logits.shape[0] == logits.shape[1], "logits", "an (S, S, d) array", f"shape {logits.shape}")
         object.__setattr__(self, "logits", logits)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(S, d)."""
-        states, _, dim = self.logits.shape
-        return states, dim
 
     @property
     def _spread(self) -> float:

@@ -28,27 +28,14 @@ _WIDTH = 2.0  # D_X: queries of norm 1 lie in [-1, 1]^d
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scales:
-    """Bounds that hold for every policy; inf where a model does not know its slope.
+    """Bounds that hold for every policy; inf where a model does not know its slope."""
 
-    Attributes
-    ----------
-    diameter : float
-        D of the actions.
-    span : float
-        ``max V - min V``, so at least J* - J.
-    slope : float
-        |grad_a Q|.
-    action_smoothness : float
-        L_a of grad_a Q(s, a) in a, ``L_r + gamma L_P span / 2``.
-    policy_smoothness : float
-        L of the gradient of J in the whole policy. With k the slopes of r and P, v half the
-        span and h = 1 / (1 - gamma): ``2 gamma h^2 k_P (k_r + gamma k_P v) + h L_a``, of order h^3.
-    """
-
-    diameter: float
-    span: float
-    slope: float
-    action_smoothness: float
+    diameter: float  # D of the actions
+    span: float  # max V - min V, so at least J* - J
+    slope: float  # of |grad_a Q|
+    action_smoothness: float  # L_a of grad_a Q(s, a) in a, L_r + gamma L_P span / 2
+    # L of the gradient of J in the whole policy. With k the slopes of r and P, v half the span and
+    # h = 1 / (1 - gamma): 2 gamma h^2 k_P (k_r + gamma k_P v) + h L_a, of order h^3.
     policy_smoothness: float
 
 
@@ -134,27 +121,13 @@ def policy_steps(
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PolicyPlan:
-    """What policies need whose queries depend on earlier answers; see `policy_plan`.
+    """What policies need whose queries depend on earlier answers; see `policy_plan`."""
 
-    Attributes
-    ----------
-    gap_error : float
-        lambda: an answer's gap is at least c times the best minus this.
-    side : float
-        Of the cells of `QuantizedQueries`, relative to |q|.
-    steps : int
-        T.
-    copies : int
-        kappa for T |S| queries that do not depend on the index.
-    lattice : int
-        kappa for all cells of the lattice: the queries may depend on it.
-    """
-
-    gap_error: float
-    side: float
-    steps: int
-    copies: int
-    lattice: int
+    gap_error: float  # lambda: an answer's gap is at least c times the best minus this
+    side: float  # of the cells of `QuantizedQueries`, relative to |q|
+    steps: int  # T
+    copies: int  # kappa for T |S| queries that do not depend on the index
+    lattice: int  # kappa for all cells of the lattice: the queries may depend on it
 
     def __repr__(self) -> str:
         """The sizes, and the two numbers of copies."""
@@ -339,14 +312,12 @@ class PaperStep:
 
     def __call__(self, acmdp: ACMDP, move: PolicyMove, estimate: float) -> tuple[Vector, float]:
         """Return the step sizes, and L D^2."""
-        scale = estimate or self._scale(acmdp)
-        least = float(acmdp.start.min())
+        least, scale = float(acmdp.start.min()), estimate
+        if not scale:
+            smoothness = self.smoothness or _find_smoothness(acmdp)
+            scale = smoothness * (self.diameter or scales(acmdp).diameter) ** 2
         require(least > 0.0, "start", "positive in every state, for PaperStep", f"least {least:g}")
         return short((1.0 - acmdp.gamma) * least * move.gaps, np.full(len(move.gaps), scale)), scale
-
-    def _scale(self, acmdp: ACMDP) -> float:
-        smoothness = self.smoothness or _find_smoothness(acmdp)
-        return smoothness * (self.diameter or scales(acmdp).diameter) ** 2
 
 
 @dataclass(frozen=True, slots=True)
