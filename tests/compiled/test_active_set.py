@@ -28,7 +28,7 @@ from wolfhound.compiled.active_set import (
     U,
     V,
 )
-from wolfhound.compiled.corral import forward_rows
+from wolfhound.compiled.corral import Corral, forward_rows
 from wolfhound.compiled.jit import lean_kernel
 from wolfhound.core.contracts import Ints, Vector
 
@@ -96,17 +96,15 @@ def held(k: int, seed: int = 0, *, room: int = 20) -> Held:
 
 
 def descend(one: Held) -> bool:
-    return bool(kernels.advance(*one.state, -1, 0.0, 0.0, 0.0, 0.0, 1, 0, True))
+    return bool(kernels.advance(*one.state, -1, 0.0, 0.0, 0.0, 0.0, 1, True))
 
 
 def join(one: Held, cross: Vector, gram: Vector, linear: Vector) -> Ints:
     """Free a block as a caller would; return the positions kept."""
-    rows, first, kept = cross.copy(), one.size, np.empty(0, np.int64)
-    forward_rows(one.factor, first, rows)
-    for i in range(len(linear)):
-        one.lines[ROW, :first], one.lines[ROW, first : one.size] = rows[i], gram[i, kept]
-        if kernels.advance(*one.state, i, gram[i, i], linear[i], 0.0, np.inf, 1, first, False):
-            kept = np.append(kept, i)
+    corral = Corral(len(one.labels), 0.0, total=None)
+    corral._factor, corral._lines, corral._labels = one.factor, one.lines, one.labels
+    corral._sizes, corral._numbers = one.sizes, one.numbers
+    kept = corral.append(np.arange(len(linear)), cross, gram, linear)
     one.gram = np.block([[one.gram, cross[kept].T], [cross[kept], gram[np.ix_(kept, kept)]]])
     one.linear = np.concatenate([one.linear, linear[kept]])
     return kept
@@ -148,6 +146,19 @@ def test_forward_rows_of_an_empty_factor_does_nothing() -> None:
     assert out.shape == (3, 0)
 
 
+@pytest.mark.parametrize("count", [1, 2, 9, 64])
+@pytest.mark.parametrize("rank", [1, 5, 64])
+def test_a_block_is_factored_without_its_dependent_atoms(count: int, rank: int) -> None:
+    rows = np.random.default_rng(count + rank).standard_normal((count, rank))
+    rows[count // 2] = rows[0]
+    block, kept = rows @ rows.T, np.empty(count, np.int64)
+    first = np.flatnonzero(np.diff([np.linalg.matrix_rank(rows[:i]) for i in range(count + 1)]))
+    lower = np.linalg.cholesky(block[np.ix_(first, first)])
+    found = kernels.factor_block(block, 1e-10 * block.diagonal(), kept)
+    np.testing.assert_array_equal(kept[:found], first)
+    np.testing.assert_allclose(np.tril(block[:found, :found]), lower, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("k", [0, 1, 5, 70])
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_a_block_extends_the_factor(k: int, count: int) -> None:
@@ -186,7 +197,7 @@ def test_an_atom_at_its_cap_pulls_until_it_is_free_again(k: int, alpha: float) -
         assert one.gone[:, 0].tolist() == [at, 1]
         assert one.numbers[TOTAL] == pytest.approx(0.75)
         one.lines[ROW, :k] = gram[at, rest]
-        assert kernels.advance(*one.state, at, gram[at, at], linear[at], 1.0, 0.25, -1, 0, False) == 1
+        assert kernels.advance(*one.state, at, gram[at, at], linear[at], 1.0, 0.25, -1, False) == 1
         order = np.append(rest, at)
         one.gram, one.linear = gram[np.ix_(order, order)] + alpha, linear[order]
         one.check()

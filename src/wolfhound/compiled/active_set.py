@@ -31,10 +31,11 @@ with it, level by level.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from wolfhound.compiled.jit import inlined, lean_fast_kernel, lean_kernel
 from wolfhound.core.contracts import Ints, Vector
@@ -201,6 +202,28 @@ def forward_panel(factor: Vector, first: int, last: int, rows: Vector, panel: Ve
             rows[r, first + i] = z[r]
 
 
+@lean_fast_kernel
+def factor_block(block: Vector, least: Vector, kept: Ints) -> int:
+    """Factor a positive semidefinite block where it is, without atoms that depend on those before them.
+
+    Their pivots are at most `least` (B,). The rows of the others come first, of which there are as many as it
+    returns; `kept` says which they are.
+    """
+    count = 0
+    for i in range(len(least)):
+        old, new, pivot = block[i], block[count], block[i, i]
+        for p in range(count):
+            entry, row = old[kept[p]], block[p]
+            for j in range(p):
+                entry -= row[j] * new[j]
+            new[p] = entry / row[p]
+            pivot -= new[p] * new[p]
+        if pivot > least[i]:
+            new[count], kept[count] = np.sqrt(pivot), i
+            count += 1
+    return count
+
+
 # ---------------------------------------------------------------- moves
 
 
@@ -218,15 +241,13 @@ def advance(
     gain: float,
     bound: float,
     sign: int,
-    solved: int,
     onward: bool,
 ) -> int:
     """Free one atom, by exchange if it depends on the free ones; then descend, if `onward` or label -1.
 
-    lines[ROW] holds its Gram entries with the free atoms, up to place `solved` as they will be in the
-    factor. `square` is G_jj, `linear` its c less the
-    pull of the other atoms at their cap, `gain` by how much its price is on the wrong side of mu
-    (inf: it is exchanged in any case; 0: it never is), `bound` its cap, `sign` -1 if it comes from there.
+    lines[ROW] holds its Gram entries with the free atoms, `square` is G_jj, `linear` its c less the pull of
+    the other atoms at their cap, `gain` by how much its price is on the wrong side of mu (inf: it is
+    exchanged in any case; 0: it never is), `bound` its cap, `sign` -1 if it comes from there.
 
     A descent goes to the minimum over the bounds of the free atoms. Atoms that reach a bound leave. It
     sets the price of those that stay. (One kernel for both moves: each that calls others is compiled anew
@@ -243,9 +264,9 @@ def advance(
     k = sizes[FREE]
     if label >= 0:
         row, whole = lines[ROW], square + numbers[RIDGE] + alpha
-        for i in range(solved, k):
+        for i in range(k):
             row[i] += alpha
-        pivot, weight = whole - forward(factor, lines[INVERSE], solved, k, row), 0.0
+        pivot, weight = whole - forward(factor, lines[INVERSE], 0, k, row), 0.0
         if k == len(labels) or gain == np.inf or not pivot > DEPENDENT * whole:
             for i in range(k):
                 y[i] = sign * row[i]
@@ -345,6 +366,9 @@ AT_ZERO, IS_FREE = range(2)
 LANES = 32
 """Columns of prices come in multiples of this."""
 
+LINE = 64
+"""Bytes of a line of the cache."""
+
 SHUT = -np.inf
 """Entry of c of a barred atom and of the padding: its price is never least."""
 
@@ -387,14 +411,22 @@ def pad(columns: int) -> int:
     return -(-columns // LANES) * LANES
 
 
+def make_room(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    """Zeros that begin where a line of the cache does: a register that is loaded across two takes longer."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    room = np.zeros(size + LINE, np.uint8)
+    first = -room.__array_interface__["data"][0] % LINE
+    return room[first : first + size].view(dtype).reshape(shape)
+
+
 def make_state(gram: Vector, singles: NDArray[Any], rows: Vector, capacity: int) -> GramState:
     """Return room for targets over the atoms of a Gram matrix, or of rows."""
     n, wide, c = max(len(rows), len(gram)), gram.shape[1], pad(capacity)
     marks = np.zeros((3, n), np.int64)
     marks[SLOT] = np.arange(n)
-    linear, quick, fine = np.full(wide, SHUT), np.zeros((3, wide), singles.dtype), np.zeros(wide)
+    linear, quick, fine = np.full(wide, SHUT), make_room((3, wide), singles.dtype), make_room((wide,))
     # One block: how loops are run may depend on how far arrays are from each other.
-    block = np.zeros((c + 11, c))
+    block = make_room((c + 11, c))
     factor, lines = block[:capacity], block[c + 1 : c + 11]
     lines[CAP] = np.inf
     free = np.zeros(capacity, np.int64), np.zeros((2, capacity + 2), np.int64), np.zeros(5, np.int64)
@@ -519,7 +551,7 @@ def walk(
                 row[i] = line[labels[i]]
             marks[STATE, b], diagonal, term = IS_FREE, line[b], linear[b]
         joined = sizes[STEPS]
-        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, 0, onward)
+        advance(factor, lines, labels, gone, sizes, numbers, b, diagonal, term, gain, np.inf, 1, onward)
         if b >= 0 and sizes[STEPS] == joined:  # it gains nothing
             gone[0, 0], sizes[GONE] = b, 1
         for i in range(sizes[GONE]):  # who left, and whose row of prices is spare

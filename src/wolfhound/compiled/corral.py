@@ -23,6 +23,7 @@ from wolfhound.compiled.active_set import (
     LINEAR,
     RIDGE,
     ROW,
+    STEPS,
     TOTAL,
     WEIGHT,
     U,
@@ -134,20 +135,23 @@ class Corral:
         among themselves, `linear` (B,) entries of c.
         """
         self.keep_room(len(labels))
-        k = first = self.size
-        rows, pulled = np.add(cross[:, :k], self.alpha, order="C"), self._find_pull(cross, linear)
-        forward_rows(self._factor, k, rows)
-        entries, row, joined = np.concatenate([rows, gram], axis=1), self._lines[ROW], []
-        terms = np.stack([gram.diagonal(), pulled, self.caps(labels)], axis=1).tolist()
-        for i, (label, (square, term, cap)) in enumerate(zip(labels.tolist(), terms, strict=True)):
-            row[:k] = entries[i, :k]
-            if self._advance(label, square, term, 0.0, cap, 1, first, False):
-                joined.append(i)
-                k += 1
-            else:
-                entries = np.delete(entries, k, axis=1)
-        kept = np.array(joined, np.int64)
-        self._lines[LINEAR, first:k] = linear[kept]
+        first, whole = self.size, gram.diagonal() + (self.ridge + self.alpha)
+        rows = np.add(cross[:, :first], self.alpha, order="C")
+        forward_rows(self._factor, first, rows)
+        block, kept = gram + self.alpha - rows @ rows.T, np.empty(len(labels), np.int64)
+        np.fill_diagonal(block, block.diagonal() + self.ridge)
+        kept = kept[: kernels.factor_block(block, kernels.DEPENDENT * whole, kept)][: self.room]
+        joined, end = len(kept), first + len(kept)
+        self._factor[first:end, :first], new = rows[kept], slice(first, end)
+        self._factor[new, new] = block[:joined, :joined]
+        self._labels[new] = labels[kept]
+        lines = self._lines[:, new]
+        lines[INVERSE] = 1.0 / block.diagonal()[:joined]
+        lines[U] = self._find_pull(cross, linear)[kept] - rows[kept] @ self._lines[U, :first]
+        lines[V] = 1.0 - rows[kept] @ self._lines[V, :first]
+        kernels.forward_panel(self._factor, first, end, self._lines[: V + 1], np.empty((joined, 2)))
+        lines[WEIGHT], lines[CAP], lines[LINEAR] = 0.0, self.caps(labels[kept]), linear[kept]
+        self._sizes[FREE], self._sizes[STEPS] = end, self._sizes[STEPS] + joined
         return kept
 
     def relabel(self, where: Ints) -> None:
@@ -199,7 +203,7 @@ class Corral:
         self.keep_room(1)
         pulled = float(self._find_pull(cross[None], np.array([linear]))[0])
         self._lines[ROW, : self.size] = cross[: self.size]
-        how = self._advance(label, square, pulled, gain, bound, sign, 0, False)
+        how = self._advance(label, square, pulled, gain, bound, sign, False)
         if how == 1:
             self._lines[LINEAR, self.size - 1] = linear
         return how
@@ -268,7 +272,7 @@ class Corral:
 
     def descend(self) -> tuple[Ints, bool]:
         """Go to the minimum over the bounds of the free atoms; who lost all weight, and whether any moved."""
-        moved = bool(self._advance(-1, 0.0, 0.0, 0.0, 0.0, 1, 0, True))
+        moved = bool(self._advance(-1, 0.0, 0.0, 0.0, 0.0, 1, True))
         return self._note_gone(), moved
 
     def relinearize(self, linear: Vector) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from wolfhound.compiled.jit import kernel, lean_kernel
 from wolfhound.core.contracts import Ids, Ints, Singles
+from wolfhound.oracles._scan_kernels import keep_best
 from wolfhound.oracles.int8._instructions import block_of_many, lowest_bit, rows_of_one
 from wolfhound.oracles.int8.layout import GROUP, ROWS, CodedQueries, PackedRows, address, move
 
@@ -20,7 +21,7 @@ STRIDE = 64
 class TopLists(NamedTuple):
     """Per target the atoms of largest key; all others have at most `level`."""
 
-    keys: NDArray[Any]  # (m, 2 h + 64) minus the keys
+    keys: NDArray[Any]  # (m, 2 h + 64)
     ids: Ids  # (m, 2 h + 64) their atoms
     fill: Ints  # (m,) how many there are
     level: NDArray[Any]  # (m,) what a key must exceed
@@ -47,11 +48,11 @@ def select(scores: NDArray[Any], first: int, lists: TopLists, h: int) -> None:
             if some == 0:
                 continue
             for i in range(len(part)):  # without branches: write, then advance
-                keys[fill] = -part[i]
+                keys[fill] = part[i]
                 ids[fill] = first + start + i
                 fill += part[i] > level
             if fill >= 2 * h:
-                level = -partition(keys, ids, fill, h)
+                level = keep_best(lists.keys, lists.ids, t, fill, h)
                 fill = h
         lists.level[t], lists.fill[t] = level, fill
 
@@ -59,81 +60,52 @@ def select(scores: NDArray[Any], first: int, lists: TopLists, h: int) -> None:
 def finish(lists: TopLists, h: int) -> None:
     """Cut every list to h atoms: once in a pass, and so compiled no more than it must be."""
     for t in np.flatnonzero(lists.fill > h).tolist():
-        lists.level[t] = -partition(lists.keys[t], lists.ids[t], lists.fill[t], h)
+        lists.level[t] = keep_best(lists.keys, lists.ids, t, lists.fill[t], h)
         lists.fill[t] = h
-
-
-@lean_kernel
-def partition(keys: NDArray[Any], ids: Ids, count: int, h: int) -> Any:
-    """Bring the h lowest keys to the front; return the largest of them."""
-    low, high = 0, count - 1
-    while low < high:
-        pivot = keys[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while keys[i] < pivot:
-                i += 1
-            while keys[j] > pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                ids[i], ids[j] = ids[j], ids[i]
-                i += 1
-                j -= 1
-        if h - 1 <= j:
-            high = j
-        elif h - 1 >= i:
-            low = i
-        else:
-            break
-    top = keys[0]
-    for i in range(1, h):
-        top = max(top, keys[i])
-    return top
 
 
 # ---------------------------------------------------------------- codes
 
 
-class Bans(NamedTuple):
-    """Atoms that target i must not use: ``ids[starts[i]:starts[i + 1]]``, ascending."""
-
-    starts: Ints
-    ids: Ids
-
-
 @lean_kernel
-def _is_banned(bans: Bans, t: int, atom: int) -> bool:
-    low, high = bans.starts[t], bans.starts[t + 1]
-    end = high
+def _holds(ids: Ids, low: int, end: int, atom: int) -> bool:
+    """Whether a part of the ids, ascending, holds an atom."""
+    high = end
     while low < high:
         middle = (low + high) // 2
-        if bans.ids[middle] < atom:
+        if ids[middle] < atom:
             low = middle + 1
         else:
             high = middle
-    return bool(low < end and bans.ids[low] == atom)
+    return bool(low < end and ids[low] == atom)
 
 
 @lean_kernel
-def _append(t: int, first: int, n: int, uppers: Singles, bans: Bans, lists: TopLists) -> None:
+def _append(t: int, first: int, n: int, uppers: Singles, banned: tuple[Ints, Ids], lists: TopLists) -> None:
     """Append the rows from place `first` on that reach the level of target t and may be used."""
     keys, ids, fill, level = lists.keys[t], lists.ids[t], lists.fill[t], lists.level[t]
+    starts, out = banned
     for row in range(min(ROWS, n - first)):
         atom = first + row
-        keys[fill], ids[fill] = -uppers[row], atom
-        if uppers[row] >= level and not _is_banned(bans, t, atom):
+        keys[fill], ids[fill] = uppers[row], atom
+        if uppers[row] >= level and not _holds(out, starts[t], starts[t + 1], atom):
             fill += 1
     lists.fill[t] = fill
 
 
 @kernel
 def list_blocks(
-    packed: PackedRows, span: tuple[int, int], queries: CodedQueries, bans: Bans, lists: TopLists, h: int
+    packed: PackedRows,
+    span: tuple[int, int],
+    queries: CodedQueries,
+    banned: tuple[Ints, Ids],
+    lists: TopLists,
+    h: int,
 ) -> None:
     """Offer the rows of the blocks of a span to the lists of h atoms; keys are the bounds of the codes.
 
-    The levels of the lists are the floors of the queries; both are raised.
+    The levels of the lists are the floors of the queries; both are raised. Of `banned`, starts and atoms, the
+    atoms from start t to the next, ascending, are those that target t must not use.
     """
     rules, m = queries.rules, len(lists.fill)
     uppers = np.empty((GROUP, ROWS), np.float32)
@@ -148,8 +120,8 @@ def list_blocks(
                 g = lowest_bit(flags)
                 flags &= flags - 1
                 t = q + g
-                _append(t, ROWS * block, packed.n, uppers[g], bans, lists)
+                _append(t, ROWS * block, packed.n, uppers[g], banned, lists)
                 if lists.fill[t] >= 2 * h:
-                    level = -partition(lists.keys[t], lists.ids[t], lists.fill[t], h)
+                    level = keep_best(lists.keys, lists.ids, t, lists.fill[t], h)
                     lists.level[t], lists.fill[t], rules[t].floor = level, h, level
             q += group

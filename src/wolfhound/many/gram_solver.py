@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wolfhound.compiled.active_set import SHUT, GramState, make_state, pad
+from wolfhound.compiled.active_set import SHUT, GramState, make_room, make_state, pad
 from wolfhound.core.contracts import Ids, Matrix, Vector
 from wolfhound.core.rounding import TINY, UNIT, gamma
 from wolfhound.many._target_kernels import (
@@ -164,13 +164,13 @@ def build_gram_solver(rows: Matrix, pool: Ids, *, zero: bool, max_memory: float 
     n, d = rows.shape
     cap, wide = most_active(n, d), pad(n)
     units, moved = choose_units(rows)
-    gram = np.zeros((n, wide))
+    gram, singles = make_room((n, wide)), make_room((n, wide), np.float32)
     np.matmul(moved, moved.T, out=gram[:, :n])
     squares = np.zeros(wide)
     squares[:n] = np.einsum("ij,ij->i", moved, moved)
     gram[np.arange(n), np.arange(n)] = squares[:n]
-    norms, singles = measure_norms(moved), gram.astype(np.float32)
-    most = fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), max_memory)
+    singles[...] = gram
+    norms, most = measure_norms(moved), fit_chunk(CHUNK, 8 * (7 * n + 4 * d + 4 * cap), max_memory)
     atoms = Dictionary(moved, squares, norms, float(squares.sum()) / n or 1.0)
     shift = units.measure_origin() if zero else 0.0
     return GramSolver(units, atoms, gram, singles, pool, cap, shift, most, threading.local())

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from wolfhound.compiled.active_set import make_state, pad
+from wolfhound.compiled.active_set import make_room, make_state, pad
 from wolfhound.core.contracts import Atoms, Ids, Ints, Vector
 from wolfhound.core.rounding import TINY, gamma
 from wolfhound.data.atoms import ArrayAtoms
@@ -228,7 +228,7 @@ class PoolFitter:
         size, d = state.pools.ids.shape[1], state.ask.targets.shape[1]
         source = Source(table.rows, self.units.centre, 2.0**-self.units.exponent)
         wide, kept = pad(size), max(size, self.cap) + 1
-        singles = np.zeros((self.cap + 1, wide), np.float32)
+        singles = make_room((self.cap + 1, wide), np.float32)
         space = make_state(np.zeros((1, wide)), singles, np.zeros((size, d)), self.cap)
         room = np.zeros((4, kept), np.int64), np.zeros((4, kept))
         work = Workspace(space, np.zeros(wide), *room, np.zeros(d))

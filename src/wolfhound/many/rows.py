@@ -229,19 +229,15 @@ def _sweep(
     rules = coded.rules.copy()
     rules["floor"] = lists.level
     asked = coded._replace(rules=rules)
-    packed, bans, blocks = codes.pack(), _group(banned, len(rules)), len(codes.blocks)
+    packed, blocks = codes.pack(), len(codes.blocks)
+    order = np.argsort(banned.targets, kind="stable")
+    starts = np.searchsorted(banned.targets[order], np.arange(len(rules) + 1)).astype(np.int64)
+    out = starts, banned.atoms[order]
     for start in range(0, blocks, _SPAN):
         if over():
             return False
-        kernels.list_blocks(packed, (start, min(start + _SPAN, blocks)), asked, bans, lists, h)
+        kernels.list_blocks(packed, (start, min(start + _SPAN, blocks)), asked, out, lists, h)
     return True
-
-
-def _group(banned: Banned, m: int) -> kernels.Bans:
-    """Pairs by target."""
-    order = np.argsort(banned.targets, kind="stable")
-    starts = np.searchsorted(banned.targets[order], np.arange(m + 1))
-    return kernels.Bans(starts.astype(np.int64), banned.atoms[order])
 
 
 def encode_rows(atoms: Atoms, measured: AtomSizes) -> EncodedRows:

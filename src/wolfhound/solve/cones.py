@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from wolfhound.compiled.active_set import SHUT, GramState, make_state, pad
+from wolfhound.compiled.active_set import SHUT, GramState, make_room, make_state, pad
 from wolfhound.core.contracts import Ints, State, Vector
 from wolfhound.core.rounding import SAFE, TINY, UNIT, gamma, length
 from wolfhound.core.weights import ray_bound
@@ -134,7 +134,7 @@ class ConeBatch:
 
     def _make_state(self, rows: Vector) -> GramState:
         n, d = rows.shape
-        gram = np.zeros((n, pad(n)))
+        gram = make_room((n, pad(n)))
         gram[:, :n] = rows @ rows.T
         gram[np.arange(n), np.arange(n)] += self._cone.ridge
         return make_state(gram, gram, np.empty((0, d)), min(self._room, n + 1))
