@@ -100,7 +100,7 @@ def read_runs(named: Mapping[str, Any], *, shared: bool = False) -> Comparison:
         least = min(float(each.trace.value.min(initial=np.inf)) for each in named.values())
         same = len(problems) == 1 and max(bounds) <= least
         require(same, "shared", "False for runs on several f or atoms", "True")
-    few = min(float(each.trace.passes[-1:].sum()) for each in named.values()) < 1.0
+    few = any(draw.is_by_atoms(each.trace.passes, each.trace.scored) for each in named.values())
     runs = {}
     for name, each in named.items():
         trace = each.trace

@@ -258,7 +258,7 @@ class Page:
         self._add_section("The answer", meant + list_facts(told.lines()) + list_notes(told.notes), level)
         self.add_pictures("In pictures", told.pictures(), level)
         more = told.details()
-        self._add_section("In tables", self._write_tables((*more.answers, *told.tables)), level)
+        self._add_section("In tables", self._write_tables(more.answers or told.tables), level)
         found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
         self._add_section("How it was found", found + self._write_tables(more.tables), level)
 
