@@ -17,7 +17,7 @@ from wolfhound.core.contracts import Ids, Status, Vector
 from wolfhound.core.progress import time_solving
 from wolfhound.core.text import seconds_text
 from wolfhound.core.threads import map_ordered
-from wolfhound.core.validate import count, flag, number, real_array, require, vector
+from wolfhound.core.validate import count, flag, hint_keywords, number, real_array, require, vector
 from wolfhound.data.files import FileRows, check_exists, open_rows, unmap
 from wolfhound.mixtures import _newton
 from wolfhound.mixtures._newton import EXPONENTS, NARROW, LikelihoodRows, judge_end, scale_logs
@@ -97,6 +97,7 @@ class WeightsFit(RunResult):
         return [Picture("The weights", f"{len(self.support)} components have weight; {most}.", draw)]
 
 
+@hint_keywords
 def fit_weights(
     likelihoods: ArrayLike | str | os.PathLike[str],
     *,

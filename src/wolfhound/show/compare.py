@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.core.validate import describe, flag, kind, require
+from wolfhound.core.validate import describe, flag, hint_keywords, kind, require
 from wolfhound.show import plot as draw
 from wolfhound.show.markup import Picture, list_columns
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@hint_keywords
 def plot(
     *results: Any,
     path: str | PathLike[str] | None = None,

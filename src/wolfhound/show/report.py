@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 from wolfhound.core.atomic import write_file
 from wolfhound.core.threads import get_threads
-from wolfhound.core.validate import describe, file_path, kind, require
+from wolfhound.core.validate import describe, file_path, hint_keywords, kind, require
 from wolfhound.show import plot
 from wolfhound.show.compare import picture_runs
 from wolfhound.show.markup import (
@@ -82,6 +82,7 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _NOT_OURS = ("metadata", "style")  # the page has a style of its own
 
 
+@hint_keywords
 def report(
     result: object,
     path: str | os.PathLike[str],
