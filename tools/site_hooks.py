@@ -1,8 +1,8 @@
 """Hooks of the documentation site: links that leave `docs`, pages made from the tree.
 
 Pages are written to be read in the repository, so they point at programs, results and
-pages beside `docs`. Here such links become links of the site; CHANGELOG and CONTRIBUTING
-become pages; the marks ``<!-- claims -->`` and ``<!-- programs -->`` become what they
+pages beside `docs`. Here such links become links of the site; CHANGELOG, CONTRIBUTING and
+SECURITY become pages; the marks ``<!-- claims -->`` and ``<!-- programs -->`` become what they
 name; and ``<q, x>`` stays an inner product, which Python-Markdown would take for a tag.
 """
 
@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-ROOT_PAGES = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
-NOT_SHOWN = ("pyproject.toml", "LICENSE", "Makefile", "mkdocs.yml")
+ROOT_PAGES = {
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+}
+NOT_SHOWN = ("pyproject.toml", "LICENSE", "NOTICE", "Makefile", "mkdocs.yml")
 """Files that no page of the site shows: only their names stay, as of all code but programs and claims."""
 
 _LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\((?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?\)")

@@ -87,6 +87,11 @@ def test_a_sentence_ends_once(said: str, shown: str) -> None:
     assert describe_wrong_use(SimpleNamespace(format_message=lambda: said, ctx=None)) == shown
 
 
+def test_an_option_as_others_call_it_gets_a_suggestion(run: Run) -> None:
+    ran = run("herd", "rows.csv", "-m", 3, "--random-state", 1)
+    assert ran.err.startswith("error: No such option: --random-state. Did you mean --seed? See ")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "completed"),

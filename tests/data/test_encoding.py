@@ -109,7 +109,7 @@ def test_an_error_names_columns_row_and_remedy() -> None:
     )
     with pytest.raises(ValueError, match=told + r".*the first in row 11: dep_time \(54\).*air_time \(63\)\."):
         encode(FLIGHTS, missing=Missing.ERROR)
-    with pytest.raises(TypeError, match=r"`missing` must be one of Missing.DROP, .* Got 'leave'"):
+    with pytest.raises(TypeError, match=r"`missing` must be one of 'drop', .* Got 'leave'"):
         encode(FLIGHTS, missing="leave")
     with pytest.raises(ValueError, match=r"`the table` must be one with a row that has no missing value"):
         encode(pd.DataFrame({"x": [math.nan, 1.0], "y": [1.0, math.nan]}))

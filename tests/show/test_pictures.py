@@ -77,7 +77,7 @@ def test_a_map_says_what_it_leaves_out() -> None:
     distance[3], distance[4] = np.nan, 1e6
     axes = plot.make_figure(4.0, 4.0, "").subplots()
     draw_errors(axes, distance, (10, 10))
-    assert axes.get_title(loc="right") == "1 of 100 were not solved, 1 beyond the colours"
+    assert axes.get_title(loc="right") == "1 of 100 not solved, 1 beyond the colours"
     assert axes.images[0].get_clim()[1] < 3.0
 
 

@@ -218,6 +218,12 @@ def describe_wrong_use(error: Any) -> str:
     if type(error).__name__ == "NoArgsIsHelpError":  # help was printed
         return ""
     path = "" if error.ctx is None else f" See {error.ctx.command_path} --help."
+    if path and hasattr(error, "option_name"):  # as others call it? What is nearest in letters would mislead
+        from wolfhound.core.validate import FOREIGN  # noqa: PLC0415 - numpy
+
+        ours = f"--{FOREIGN.get(error.option_name[2:].replace('-', '_'))}".replace("_", "-")
+        if any(ours in each.opts for each in error.ctx.command.params):
+            text = f"No such option: {error.option_name}. Did you mean {ours}?"
     return (text if text.endswith("?") else text.rstrip(".") + ".") + path
 
 

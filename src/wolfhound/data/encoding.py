@@ -140,7 +140,7 @@ def check_missing(value: Any) -> Missing:
     if isinstance(value, str) and value in [each.value for each in Missing]:
         return Missing(value)
     if not isinstance(value, Missing):
-        names = ", ".join(str(each) for each in Missing)
+        names = ", ".join(repr(each.value) for each in Missing)
         raise TypeError(f"`missing` must be one of {names}. Got {describe(value)}.")
     return value
 

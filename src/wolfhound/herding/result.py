@@ -307,17 +307,12 @@ def _describe_labels(result: HerdResult) -> list[Field]:
 
 def _list_rows(result: HerdResult) -> Grid:
     """The rows in the order of their picks; their weights, unless all are the same."""
-    weights, labels = result.weights[:LISTED].tolist(), result.labels
-    least, most = float(result.weights.min(initial=1.0)), float(result.weights.max(initial=0.0))
-    equal, even = least == most, most <= _EVEN * least
+    weighed, labels = _weigh_rows(result), result.labels
     rows = [
-        (
-            Atom(i),
-            *(() if labels is None else (str(labels[at]),)),
-            *(() if equal else (f"{weights[at]:.3g}" if even else Bar(weights[at], most, ".3g"),)),
-        )
+        (Atom(i), *(() if labels is None else (str(labels[at]),)), *weighed[at])
         for at, i in enumerate(result.ids[:LISTED].tolist())
     ]
+    equal = not any(weighed)
     headings = ("row", *(() if labels is None else ("label",)), *(() if equal else ("weight",)))
     columns = {"id": result.ids, "weight": result.weights}
     columns |= {} if labels is None else {"label": _write_labels(labels)}
@@ -325,18 +320,30 @@ def _list_rows(result: HerdResult) -> Grid:
     return Grid(caption, headings, rows, (0, 1, 2), len(result.ids), "rows", partial(list_records, columns))
 
 
+def _weigh_rows(result: HerdResult) -> list[tuple[str | Bar, ...]]:
+    """A cell for the weight of each row listed: none where all are the same, a bar where they differ."""
+    weights = result.weights[:LISTED].tolist()
+    least, most = float(result.weights.min(initial=1.0)), float(result.weights.max(initial=0.0))
+    if least == most:
+        return [()] * len(weights)
+    even = most <= _EVEN * least
+    return [(f"{weight:.3g}" if even else Bar(weight, most, ".3g"),) for weight in weights]
+
+
 def _tell_details(result: HerdResult) -> Details:
-    """How it was found; and, first, the chosen rows with all their columns, where the table is at hand."""
+    """How it was found; and the chosen rows with their columns, where the table is at hand."""
     told, table = tell_trace(result.trace, result.fingerprint, result.seconds), _find_table(result)
     if table is None:
         return told
     ids, names = result.ids[:LISTED], table.source.names[:_COLUMNS]
     rows = pick_rows(table.source.batches(names), ids)
     cells = zip(*(map(_show_cell, rows[name].to_pylist()) for name in names), strict=True)
-    listed = [(str(i), *each) for i, each in zip(ids, cells, strict=True)]
+    weighed = _weigh_rows(result)
+    listed = [(str(i), *each, *weight) for i, each, weight in zip(ids, cells, weighed, strict=True)]
     texts = (at for at, name in enumerate(names, 1) if isinstance(rows[name][0].as_py(), str))
     caption = "The chosen rows, with their columns"
-    grid = Grid(caption, ("row", *names), listed, (0, *texts), size=len(result.ids))
+    headings = ("row", *names, *(("weight",) if any(weighed) else ()))
+    grid = Grid(caption, headings, listed, (0, *texts), size=len(result.ids))
     return told._replace(answers=(grid,))
 
 

@@ -307,7 +307,7 @@ class ManyResult(HasSummary):
     def _fields(self) -> tuple[Field, ...]:
         """What was proved, how far, with how many atoms, at what cost."""
         m, solved = len(self), np.isfinite(self.value)
-        each = 1e6 * self.seconds / max(m, 1)
+        each = seconds_text(self.seconds / max(m, 1))
         passes = f"{self.passes.mean():.3g}" if m else "0"
         mean, most = self.support.mean() if m else 0, self.support.max(initial=0)
         far = float(self.gap[solved].max(initial=0.0))
@@ -331,7 +331,7 @@ class ManyResult(HasSummary):
             ),
             Field(
                 "cost",
-                f"{self.seconds:.3g} s, {each:.3g} us and {passes} passes per target",
+                f"{self.seconds:.3g} s, {each} and {passes} passes per target",
                 {"seconds": self.seconds},
                 ("time", seconds_text(self.seconds)),
             ),
@@ -379,7 +379,7 @@ class ManyResult(HasSummary):
         """The first targets, with the atoms of largest weight."""
         rows = []
         for i in range(min(len(self), _LISTED)):
-            mixture = tuple((id, weight) for id, _, weight in self.top(i, _TOP))
+            mixture = tuple((Atom(id, name), weight) for id, name, weight in self.top(i, _TOP))
             place = ", ".join(str(part) for part in np.unravel_index(i, self.shape))
             numbers = f"{self.distance[i]:.6g}", f"{self.gap[i]:.2g}", f"{self.support[i]}"
             rows.append((place, *numbers, STATUSES[self.codes[i]].name, mixture))
@@ -511,7 +511,7 @@ def draw_errors(axes: Axes, distance: Vector, shape: tuple[int, ...]) -> None:
     """
     solved = distance[np.isfinite(distance)]
     left_out = len(distance) - len(solved)
-    said = [f"{left_out:,} of {len(distance):,} were not solved"] if left_out else []
+    said = [f"{left_out:,} of {len(distance):,} not solved"] if left_out else []
     if len(shape) == 2:
         # A few pixels that nothing explains must not hide the differences of all others.
         low, high = plot.robust_limits(solved) if len(solved) else (0.0, 1.0)
@@ -519,7 +519,8 @@ def draw_errors(axes: Axes, distance: Vector, shape: tuple[int, ...]) -> None:
         said += [f"{above:,} beyond the colours"] if above else []
         draw_map(axes, distance, shape, "distance from the mixture", limits=(max(low, 0.0), high))
     else:
-        axes.hist(solved, bins=min(60, max(5, len(solved) // 5)), color=plot.COLOURS[0])
+        axes.hist(solved, bins=min(60, max(5, round(3.0 * len(solved) ** (1 / 3)))), color=plot.COLOURS[0])
+        axes.locator_params(axis="x", nbins=5)
         plot.finish_axes(axes, "distance from the mixture", "targets")
     axes.set_title(", ".join(said), fontsize=8, color=plot.GREY, loc="right")
 

@@ -358,8 +358,9 @@ class MixtureFit(HasCodec, RunResult):
         heavy = self._find_heavy(_NAMED)
         shown = ", ".join(f"{_show_theta(self.support[i])} ({self.mass[i]:.3g})" for i in heavy)
         more = f", {points - _NAMED} more" if points > _NAMED else ""
+        beside = f"; on the grid of {len(self.grid)} {self.gap_on_grid:.2g}"
+        on_grid = beside if math.isfinite(self.gap) else f" of {len(self.grid)}"
         gap = f"{self.gap if math.isfinite(self.gap) else self.gap_on_grid:.2g}"
-        on_grid = f"on the grid of {len(self.grid)} {self.gap_on_grid:.2g}"
         held = {"support": self.support.tolist(), "mass": self.mass.tolist()}
         seen, cost = {"observations": n, "family": family}, f"{self.seconds:.3g} s, {self.rounds} rounds"
         proved, time = ("proved gap, nats", gap), ("time", seconds_text(self.seconds))
@@ -367,7 +368,7 @@ class MixtureFit(HasCodec, RunResult):
             Field("data", f"{n:,} observations, {family}", seen, ("observations", f"{n:,}")),
             Field("support", f"{points} points: {shown}{more}", held, ("points of support", f"{points}")),
             Field("value", f"mean log-likelihood {self.value:.9g}", {"value": self.value}),
-            Field("gap", f"{self._describe_gaps()}; {on_grid}", pick(self, "gap", "gap_on_grid"), proved),
+            Field("gap", f"{self._describe_gaps()}{on_grid}", pick(self, "gap", "gap_on_grid"), proved),
             ("good for", self._say_use()),
             Field("cost", cost, pick(self, "rounds", "seconds"), time),
         )

@@ -18,7 +18,7 @@ from wolfhound.core.progress import time_solving
 from wolfhound.core.rounding import SAFE
 from wolfhound.core.text import seconds_text
 from wolfhound.core.threads import map_ordered
-from wolfhound.core.validate import count, flag, number, real_array, require, vector
+from wolfhound.core.validate import count, flag, hint_keywords, number, real_array, require, vector
 from wolfhound.core.weights import Cone, Hull
 from wolfhound.data.files import FileRows, check_exists, open_rows, unmap
 from wolfhound.mixtures import _newton
@@ -105,6 +105,7 @@ class WeightsFit(RunResult):
         return [Picture("The weights", f"{len(self.support)} components have weight; {most}.", draw)]
 
 
+@hint_keywords
 def fit_weights(
     likelihoods: ArrayLike | str | os.PathLike[str],
     *,

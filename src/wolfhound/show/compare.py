@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from wolfhound.core.validate import describe, flag, kind, require
+from wolfhound.core.validate import describe, flag, hint_keywords, kind, require
 from wolfhound.show import plot as draw
 from wolfhound.show.markup import Picture, list_columns
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+@hint_keywords
 def plot(
     *results: Any,
     path: str | PathLike[str] | None = None,
@@ -100,7 +101,7 @@ def read_runs(named: Mapping[str, Any], *, shared: bool = False) -> Comparison:
         least = min(float(each.trace.value.min(initial=np.inf)) for each in named.values())
         same = len(problems) == 1 and max(bounds) <= least
         require(same, "shared", "False for runs on several f or atoms", "True")
-    few = min(float(each.trace.passes[-1:].sum()) for each in named.values()) < 1.0
+    few = any(draw.is_by_atoms(each.trace.passes, each.trace.scored) for each in named.values())
     runs = {}
     for name, each in named.items():
         trace = each.trace

@@ -66,8 +66,8 @@ class Bar(NamedTuple):
         return min(max(self.value / (self.most or 1.0), 0.0), 1.0)
 
 
-Mixture: TypeAlias = tuple[tuple[int, float], ...]
-"""A cell of ids and weights, the largest first."""
+Mixture: TypeAlias = tuple[tuple[Atom, float], ...]
+"""A cell of atoms and weights, the largest first."""
 
 Cell: TypeAlias = str | Atom | Bar | Mixture
 
@@ -137,7 +137,7 @@ def _write_cell(cell: Cell, labels: RowLabels) -> str:
             bar = f'<span class="bar" aria-hidden="true">{length}</span>'
             return f'<span class="number">{escape(cell.text)}</span>{bar}'
         case _:
-            return escape(", ".join(f"{labels.name(Atom(i))} {weight:.3f}" for i, weight in cell))
+            return escape(", ".join(f"{labels.name(atom)} {weight:.3f}" for atom, weight in cell))
 
 
 def list_weights(
@@ -194,7 +194,7 @@ class Picture(NamedTuple):
 
 
 class Details(NamedTuple):
-    """What only a page tells, and what may take time to find: more of the answer, and how it was found."""
+    """What only a page tells, as it may take time: how it was found, and fuller tables of the answer."""
 
     fields: tuple[Field, ...] = ()
     tables: tuple[Grid, ...] = ()

@@ -52,9 +52,11 @@ PANEL = (4.6, 3.7)
 PASSES = "passes over all atoms"
 SCORED = "atoms scored"
 SECONDS = "seconds, without compiling"
+_APART = 2  # times as many states that atoms scored tell apart: passes stand still, as those of an index do
 _DECADES = 50.0  # from here on times need a log axis; on a shorter one its numbers would collide
 _LONGEST = 28  # letters of a name beside a bar
 _WIDTH = 52  # letters of a title in a line
+_LETTERS = 9.0  # of a heading in an inch
 _LEGEND_LINE = 15.0  # points of a line of a legend
 _HANDLE = 6  # letters that would stand in place of its dash
 _WIDE = 6.0  # times the spread of the middle of the values: a picture that is wider is squashed
@@ -104,6 +106,18 @@ def draw_band(
     finish_axes(axes, x, y, legend=True)
 
 
+def is_by_atoms(passes: Vector, scored: NDArray[np.int64]) -> bool:
+    """Whether a run is drawn by the atoms that it scored: it makes hardly a pass, or rests between passes.
+
+    Examples
+    --------
+    >>> is_by_atoms(np.array([0.0, 0.0, 0.0, 1.0, 1.0]), np.array([50, 90, 130, 1130, 1170]))
+    True
+    """
+    few = float(passes[-1:].sum()) < 1.0
+    return len(passes) > 0 and (few or len(np.unique(scored)) > _APART * len(np.unique(passes)))
+
+
 def draw_gap(axes: Axes, cost: Vector, gap: Vector, x: str, *, goal: float | None, y: str = "gap") -> None:
     """Draw how a gap fell to the wanted one, dashed; what is not positive has no place on a log axis."""
     draw_curve(axes, cost, hide_nonpositive(gap), 2, "gap", steps=True)
@@ -128,6 +142,8 @@ def draw_gaps(
     left, right = figure.subplots(1, 2, sharey=True)
     draw_gaps_by(left, runs, x, goal=goal, y=y)
     draw_gaps_by(right, runs, SECONDS, goal=goal)
+    for axes, cost in ((left, x), (right, SECONDS)):
+        axes.set_title(f"All runs, by {cost.split(',')[0]}", fontsize=10, loc="left")
     handles, labels = left.get_legend_handles_labels()
     columns = min(len(labels), 4)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
@@ -159,6 +175,7 @@ def draw_stems(axes: Axes, places: Vector, weights: Vector, *, x: str, y: str) -
     axes.vlines(places, 0.0, weights, color=COLOURS[0], linewidth=2.0)
     axes.plot(places, weights, "o", color=COLOURS[0], markersize=5.0)
     axes.set_ylim(bottom=0.0)
+    axes.locator_params(axis="x", integer=bool((places == np.rint(places)).all()))
     finish_axes(axes, x, y)
 
 
@@ -221,7 +238,10 @@ def draw_totals(
     colours = [looks[each][1] for each in seconds]
     axes.barh(names, np.nan_to_num(times), color=colours)
     axes.invert_yaxis()
-    use_log(axes.set_xscale, times)
+    if np.nanmax(times, initial=0.0) > _DECADES * np.nanmin(times, initial=math.inf):
+        axes.set_xscale("log")
+    else:
+        axes.locator_params(axis="x", nbins=5)
     finish_axes(axes, "seconds in all, building included")
 
 
@@ -302,7 +322,8 @@ def make_figure(width: float, height: float, title: str) -> Figure:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     if title:
-        figure.suptitle(verbatim(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
+        heading = textwrap.fill(title, int(_LETTERS * width))
+        figure.suptitle(verbatim(heading), x=0.01, ha="left", fontsize=12, fontweight="bold")
     return figure
 
 

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 from wolfhound.core.atomic import write_file
 from wolfhound.core.threads import get_threads
-from wolfhound.core.validate import describe, file_path, kind, require
+from wolfhound.core.validate import describe, file_path, hint_keywords, kind, require
 from wolfhound.show import plot
 from wolfhound.show.compare import picture_runs
 from wolfhound.show.markup import (
@@ -82,6 +82,7 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _NOT_OURS = ("metadata", "style")  # the page has a style of its own
 
 
+@hint_keywords
 def report(
     result: object,
     path: str | os.PathLike[str],
@@ -259,7 +260,7 @@ class Page:
         self.add_section("The answer", meant + list_facts(told.lines()) + list_notes(told.notes), level)
         self.add_pictures("In pictures", told.pictures(), level)
         more = told.details()
-        self.add_section("In tables", self._write_tables((*more.answers, *told.tables)), level)
+        self.add_section("In tables", self._write_tables(more.answers or told.tables), level)
         found = list_facts([(name, text) for name, text, *_ in more.fields]) + list_notes(more.notes)
         self.add_section("How it was found", found + self._write_tables(more.tables), level)
 

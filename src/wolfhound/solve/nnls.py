@@ -74,6 +74,7 @@ class NnlsResult(_Pair):
         return self.rnorm - self.lower
 
 
+@validate.hint_keywords
 def nnls(A: ArrayLike, b: ArrayLike, maxiter: int | None = None, *, rtol: float = 1e-10) -> NnlsResult:  # noqa: N803 - as scipy has it
     """Solve ``argmin_x |A x - b|`` for x >= 0, as `scipy.optimize.nnls` does, with a proof.
 

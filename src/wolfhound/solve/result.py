@@ -45,7 +45,6 @@ _MEANING = (
     "so f of these is larger than the least there is by at most the gap."
 )
 _UNKNOWN = "f is what is minimised. How much smaller it can be is not known."
-_FEW_PASSES = 1.0  # below, a run is drawn by the atoms that it scored
 
 _KINDS = {
     "start": "the start, before any query",
@@ -385,11 +384,9 @@ def picture_trace(
     closes = f"The gap ends at {gap[-1]:.3g}; {goal:.3g} was wanted." if len(seen) else "There is no bound."
     numbers = {names[0]: value, names[1]: bound, "gap": gap}
     band, closing = [], []
-    # An index scores so few atoms that its passes are hardly more than 0.
-    some = len(trace) and trace.passes[-1] < _FEW_PASSES
     first = (
         ("atoms scored", plot.SCORED, trace.scored.astype(np.float64))
-        if some
+        if plot.is_by_atoms(trace.passes, trace.scored)
         else ("passes", plot.PASSES, trace.passes)
     )
     for cost, x, spent in (first, ("seconds", plot.SECONDS, trace.seconds)):

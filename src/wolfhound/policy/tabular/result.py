@@ -15,7 +15,7 @@ from wolfhound.core.text import cost_text, finite_text, seconds_text
 from wolfhound.core.validate import require
 from wolfhound.data.atoms import Fingerprint
 from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, HasCodec, Scalar
-from wolfhound.show.markup import Field, Grid, Mixture, RunResult, Summary, pick
+from wolfhound.show.markup import Atom, Field, Grid, RunResult, Summary, pick
 from wolfhound.solve.result import LISTED, TRACE, Trace, picture_trace, tell_trace
 
 _TOP = 4  # atoms of a state that a table shows
@@ -158,7 +158,7 @@ class TabularResult(HasCodec, RunResult):
         rows = []
         for state, each in enumerate(self._mixtures(LISTED)):
             numbers = f"{self.values[state]:.6g}", finite_text(self.gaps[state], ".2g"), f"{len(each)}"
-            rows.append((f"{state}", *numbers, each[:_TOP]))
+            rows.append((f"{state}", *numbers, tuple((Atom(i), weight) for i, weight in each[:_TOP])))
         headings = ("state", "V(s)", "gap", "atoms", "largest weights")
 
         def record() -> list[dict[str, object]]:
@@ -167,7 +167,7 @@ class TabularResult(HasCodec, RunResult):
 
         return Grid("The states", headings, rows, (0, 4), len(self.policy), "policy", record)
 
-    def _mixtures(self, most: int) -> Iterator[Mixture]:
+    def _mixtures(self, most: int) -> Iterator[tuple[tuple[int, float], ...]]:
         """Atoms and weights of the first states."""
         for ids, weights in zip(self.ids[:most], self.weights[:most], strict=True):
             yield tuple(zip(ids[ids >= 0].tolist(), weights[ids >= 0].tolist(), strict=True))
