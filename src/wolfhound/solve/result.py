@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Ids, Ints, Status, Vector
 from wolfhound.core.text import cost_text, finite_text, seconds_text
-from wolfhound.core.validate import count, number, require
+from wolfhound.core.validate import count, require
 from wolfhound.data.atoms import Fingerprint
 from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, HasCodec, Json, Scalar
 from wolfhound.data.files import import_extra
@@ -422,16 +422,11 @@ def _check(result: Result) -> None:
     cone = result.over.startswith("Cone")
     require(cone or float(result.weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", result.weights.sum())
     require(result.lower <= result.value, "lower", f"<= {result.value}", result.lower)
+    require(result.mass >= 0.0, "mass", ">= 0", result.mass)
 
 
 OVER = Json(str, lambda text: "Hull()" if text is None else str(text), optional=True)
 """How the set of a result is saved; old results have none."""
-
-MASS = Json(
-    lambda mass: None if math.isinf(mass) else mass,  # JSON has no inf
-    lambda stated: math.inf if stated is None else number(stated, "mass", low=0.0),
-    optional=True,
-)
 
 Result.codec = Codec(
     "result",
@@ -440,14 +435,13 @@ Result.codec = Codec(
         "x": Array(shape=("d",), low=-FINITE, high=FINITE),
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
         "weights": Array(shape=("k",), low=0.0, high=FINITE),
-        **dict.fromkeys(("value", "lower", "goal"), Scalar.NUMBER),
+        **dict.fromkeys(("value", "lower", "goal", "mass"), Scalar.NUMBER),
         **dict.fromkeys(("passes", "seconds"), Scalar.COST),
         **dict.fromkeys(("steps", "scored"), Scalar.COUNT),
         "status": Scalar.STATUS,
         "names": Scalar.TEXTS,
         **dict.fromkeys(("objective", "method"), Scalar.TEXT),
         "over": OVER,
-        "mass": MASS,
         "trace": TRACE,
     },
     _check,
