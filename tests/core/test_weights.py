@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.weight_sets import fractions, least
 from wolfhound import Cone, Hull
-from wolfhound.core.contracts import WeightSet
+from wolfhound.core.contracts import Point, WeightSet
 from wolfhound.core.weights import KnownPrices, caps_of, fill, fill_pool, least_price, pay, ray_bound, settle
+from wolfhound.methods.asking import add_paid
 
 NONE = np.empty(0, np.int64)
 
@@ -195,9 +196,11 @@ def test_a_pool_grows_until_its_caps_can_sum_to_the_total() -> None:
 
 
 def test_what_is_paid() -> None:
-    paid = pay(WeightSet(price=2.0, ridge=4.0), np.array([1.0, 0.5]))
-    assert paid.value == 3.0 + 2.5
-    assert 0.0 < paid.error < 1e-13
+    over, weights = WeightSet(price=2.0, ridge=4.0), np.array([1.0, 0.5])
+    assert pay(over, weights) == 3.0 + 2.5
+    whole = add_paid(over, Point(x=np.zeros(1), value=1.0, grad=np.zeros(1)), weights)
+    assert whole.value == 1.0 + 3.0 + 2.5
+    assert 0.0 < whole.value_error < 1e-13
 
 
 def test_a_price_that_floats_cannot_hold_is_no_bound() -> None:

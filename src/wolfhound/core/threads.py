@@ -77,14 +77,7 @@ alone = _Alone()
 
 
 class Tally:
-    """A number that several threads count up.
-
-    Examples
-    --------
-    >>> calls = Tally()
-    >>> calls.add(), calls.add(3), calls.total
-    (0, 1, 4)
-    """
+    """A number that several threads count up."""
 
     __slots__ = ("total",)
 
@@ -131,16 +124,6 @@ _holders: dict[str, tuple[LibController, int, int]] = {}
 """By file: a library that is held to one thread, by how many, and what the last of them sets it back to."""
 
 
-def _take(libraries: Iterable[LibController]) -> None:
-    """Hold libraries once more."""
-    for each in libraries:
-        now = each.num_threads
-        _, holders, before = _holders.get(each.filepath) or (each, 0, now)
-        _holders[each.filepath] = (each, holders + 1, before)
-        if now != 1:  # setting takes ten times as long as asking
-            _set(each, 1)
-
-
 def _leave(libraries: Iterable[LibController], *, here: bool = False) -> None:
     """Let go of libraries once; `here`: for this thread, whoever else holds them."""
     for each in libraries:
@@ -172,7 +155,12 @@ def one_blas_thread() -> Iterator[None]:
     """
     of_process, of_thread = _find_blas()
     with alone:
-        _take((*of_process, *of_thread))
+        for each in (*of_process, *of_thread):
+            now = each.num_threads
+            _, holders, before = _holders.get(each.filepath) or (each, 0, now)
+            _holders[each.filepath] = (each, holders + 1, before)
+            if now != 1:  # setting takes ten times as long as asking
+                _set(each, 1)
     _local.holds += 1
     try:
         yield

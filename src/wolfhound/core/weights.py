@@ -20,7 +20,7 @@ over y with <s_i, y> <= price for all atoms: `ray_bound` takes any such y, and t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +33,7 @@ from wolfhound.core.rounding import TINY, UNIT, gamma
 NOBODY = -1
 """Id of the zero atom, which takes what is left of a sum that may be less; it has no cap, price or ridge."""
 
-_HALVINGS = 200
-"""Most halvings of an interval for mu: more than float64 has."""
+_HALVINGS = 200  # most of an interval for mu: more than float64 has
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -205,17 +204,9 @@ def settle(over: WeightSet, weights: Vector, caps: Vector) -> Vector:
     return out
 
 
-class Added(NamedTuple):
-    """What is paid for weights, and a bound on its rounding."""
-
-    value: float
-    error: float
-
-
-def pay(over: WeightSet, weights: Vector) -> Added:
+def pay(over: WeightSet, weights: Vector) -> float:
     """price sum w + ridge/2 |w|^2."""
-    value = over.price * float(weights.sum()) + 0.5 * over.ridge * float(weights @ weights)
-    return Added(value, gamma(len(weights) + 8) * value + 4.0 * TINY)
+    return over.price * float(weights.sum()) + 0.5 * over.ridge * float(weights @ weights)
 
 
 # ---------------------------------------------------------------- proofs
@@ -319,8 +310,3 @@ def ray_bound(along: float, square: float, limit: float) -> float:
         return 0.0
     value = theta * (along - 0.5 * theta * square)
     return max(value - 8.0 * UNIT * theta * (along + theta * square) - TINY, 0.0)
-
-
-def within_mass(over: WeightSet, mass: float) -> WeightSet:
-    """The part of a cone up to a sum: what can be proved of one that holds a line."""
-    return replace(over, total=mass)

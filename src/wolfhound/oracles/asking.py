@@ -174,16 +174,16 @@ def patch(hits: Hits, which: Ints, other: Hits) -> Hits:
     both, places, scored = join([hits, other]), np.arange(len(hits.ids)), hits.scored.copy()
     places[which] = len(places) + np.arange(len(other.ids))
     scored[which] += other.scored
-    ids, scores, bounds, slots = (each[places] for each in (both.ids, both.scores, both.bounds, both.slots))
-    return replace(both, ids=ids, scores=scores, bounds=bounds, slots=slots, scored=scored)
+    ids, scores, slots = both.ids[places], both.scores[places], both.slots[places]
+    return replace(both, ids=ids, scores=scores, slots=slots, bounds=both.bounds[places], scored=scored)
 
 
 def join(parts: Sequence[Hits]) -> Hits:
     """Put the answers to consecutive groups of queries together."""
     if len(parts) == 1:
         return parts[0]
-    bounds, scored = (np.concatenate([getattr(part, name) for part in parts]) for name in ("bounds", "scored"))
-    return Hits(**_stack(parts, 0), bounds=bounds, scored=scored)
+    bounds = np.concatenate([part.bounds for part in parts])
+    return Hits(**_stack(parts, 0), bounds=bounds, scored=np.concatenate([part.scored for part in parts]))
 
 
 def _stack(parts: Sequence[Hits], axis: int) -> dict[str, Any]:

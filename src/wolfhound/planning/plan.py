@@ -18,15 +18,7 @@ import numpy as np
 from scipy.special import betaincinv, btdtria
 
 from wolfhound.core.contracts import Atoms, AtomsLike, Oracle, Vector
-from wolfhound.core.text import (
-    about_text,
-    bytes_text,
-    count_text,
-    queries_text,
-    ratio_text,
-    seconds_text,
-    table_lines,
-)
+from wolfhound.core.text import about_text, bytes_text, count_text, seconds_text, table_lines
 from wolfhound.core.validate import count, flag, memory, require, within
 from wolfhound.data.atoms import as_atoms, finite_rows, in_files
 from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Make, Speeds, Workload, check_speeds
@@ -182,7 +174,8 @@ class Choice(HasSummary):
         wish += ["with proof" if self.proof else "no proof needed"]
         wish += ["from inside the hull"] if work.interior else []
         wish += [f"at most {bytes_text(work.max_memory)}"] if math.isfinite(work.max_memory) else []
-        return f"{self.chosen.title}, for {queries_text(self.queries)} {together}: {', '.join(wish)}"
+        some = f"{self.queries:,} {'query' if self.queries == 1 else 'queries'}"
+        return f"{self.chosen.title}, for {some} {together}: {', '.join(wish)}"
 
     def _table(self) -> Grid:
         scan = self.options[0]
@@ -193,7 +186,7 @@ class Choice(HasSummary):
             "per query": lambda each: seconds_text(each.query_seconds),
             "in all": lambda each: _finite_text(each.total_seconds, seconds_text),
             "memory": lambda each: bytes_text(each.nbytes),
-            "ratio": lambda each: ratio_text(each.ratio),
+            "ratio": lambda each: "1" if each.ratio == 1.0 else f"~{each.ratio:.2f}",
             "pays from": lambda each: "-" if each is scan else _finite_text(each.pays_from, count_text),
             "": lambda each: each.objection,
         }

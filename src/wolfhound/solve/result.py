@@ -116,9 +116,8 @@ class Trace:
 
     def __post_init__(self) -> None:
         """Check the lengths."""
-        if len({len(getattr(self, name)) for name in TraceRow._fields}) != 1:
-            lengths = {name: len(getattr(self, name)) for name in TraceRow._fields}
-            require(False, "trace", "columns of equal length", lengths)
+        lengths = {name: len(getattr(self, name)) for name in TraceRow._fields}
+        require(len(set(lengths.values())) == 1, "trace", "columns of equal length", lengths)
 
     @classmethod
     def of(cls, rows: Sequence[TraceRow]) -> Trace:

@@ -192,12 +192,12 @@ class FileCodes(CodeStore):
         total, width = self.files[0].shape
         # The ids that a chunk is given count too.
         step = max(1, CHUNK // (2 * width + 16 * ROWS))
-        return read_ahead(
-            functools.partial(self._chunk, i, min(i + step, total)) for i in range(0, total, step)
-        )
 
-    def _chunk(self, start: int, stop: int) -> CodeChunk:
-        return CodeChunk(self._read(start, stop), (0, stop - start), ROWS * start)
+        def read(start: int) -> CodeChunk:
+            stop = min(start + step, total)
+            return CodeChunk(self._read(start, stop), (0, stop - start), ROWS * start)
+
+        return read_ahead(functools.partial(read, start) for start in range(0, total, step))
 
     def _read(self, start: int, stop: int) -> PackedRows:
         """Read blocks; ids are those of the atoms."""
@@ -276,14 +276,7 @@ def write_codes(atoms: Atoms, draft: Draft) -> dict[str, Any]:
 
 
 def align_blocks(blocks: Iterable[tuple[int, Matrix]], size: int) -> Iterator[tuple[int, Matrix]]:
-    """Cut blocks anew so that each begins at a multiple of `size`; only the last may end elsewhere.
-
-    Examples
-    --------
-    >>> blocks = [(0, np.zeros((3, 1))), (3, np.zeros((4, 1)))]
-    >>> [(first, len(block)) for first, block in align_blocks(blocks, 2)]
-    [(0, 2), (2, 4), (6, 1)]
-    """
+    """Cut blocks anew so that each begins at a multiple of `size`; only the last may end elsewhere."""
     held: Matrix | None = None
     start = 0
     for first, block in blocks:
