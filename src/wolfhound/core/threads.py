@@ -124,17 +124,6 @@ _holders: dict[str, tuple[LibController, int, int]] = {}
 """By file: a library that is held to one thread, by how many, and what the last of them sets it back to."""
 
 
-def _leave(libraries: Iterable[LibController], *, here: bool = False) -> None:
-    """Let go of libraries once; `here`: for this thread, whoever else holds them."""
-    for each in libraries:
-        # In a forked child none is held any more.
-        _, holders, before = _holders.pop(each.filepath, (each, 0, 0))
-        if holders > 1:
-            _holders[each.filepath] = (each, holders - 1, before)
-        if before != 1 and (holders == 1 or (here and holders)):
-            _set(each, before)
-
-
 class _Local(threading.local):
     """What a thread knows of itself."""
 
@@ -167,8 +156,14 @@ def one_blas_thread() -> Iterator[None]:
     finally:
         _local.holds -= 1
         with alone:
-            _leave(of_process)
-            _leave(of_thread, here=_local.holds == 0)
+            for each in (*of_process, *of_thread):
+                # In a forked child none is held any more.
+                _, holders, before = _holders.pop(each.filepath, (each, 0, 0))
+                if holders > 1:
+                    _holders[each.filepath] = (each, holders - 1, before)
+                here = each in of_thread and _local.holds == 0  # for this thread, whoever else holds it
+                if before != 1 and (holders == 1 or (here and holders)):
+                    _set(each, before)
 
 
 def _hold_openmp() -> None:

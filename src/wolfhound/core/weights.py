@@ -30,8 +30,7 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import Ids, Ints, Vector, WeightSet
 from wolfhound.core.rounding import TINY, UNIT, gamma
 
-NOBODY = -1
-"""Id of the zero atom, which takes what is left of a sum that may be less; it has no cap, price or ridge."""
+NOBODY = -1  # id of the zero atom, which takes what is left of a sum that may be less: no cap, price, ridge
 
 _HALVINGS = 200  # most of an interval for mu: more than float64 has
 

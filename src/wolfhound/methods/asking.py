@@ -410,10 +410,7 @@ def fill_start(objective: Objective, start: Start) -> Start:
 
 
 def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
-    """Choose a random point of the hull for a start without one: uniform weights on `size` atoms of its pool.
-
-    The objective's own weights, if it has any, come first.
-    """
+    """Choose the objective's own weights, or random ones of `size` atoms, for a start that has only its pool."""
     known = _begin_there(objective, start)
     if known is not None:
         return known

@@ -128,10 +128,7 @@ def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int
 
 
 def offer(atoms: Atoms, question: Question, ids: Ids, *, scored: Ints) -> Hits:
-    """Re-score candidates in float64; nothing is proved of the other atoms.
-
-    `ids` (m, c) are candidates, none excluded, distinct within a row, padded with -1.
-    """
+    """Re-score (m, c) candidates, none excluded, distinct in a row, padded; of others nothing is proved."""
     scores, best = rank(rescore_pairs(atoms, question.queries, ids), ids, question.k)
     if not (np.isfinite(scores) | (best < 0)).all():
         refuse_overflow(question)
@@ -156,10 +153,7 @@ class Cost(NamedTuple):
 
 
 def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: Vector, cost: Cost) -> Hits:
-    """Add rows to ranked answers.
-
-    `scores` and `ids` (m, k) are best first, padded; `take` gives the rows of distinct ids.
-    """
+    """Add rows to answers (m, k) that are best first, padded; `take` gives the rows of distinct ids."""
     if len(ids) == 1:  # distinct already, and a sort takes longer than the rest
         unique = ids[0][ids[0] >= 0]
         slots = pad(np.arange(len(unique))[None], ids.shape[1], 0)

@@ -143,10 +143,7 @@ def shard(
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """Makes the oracle of a shard where it lives.
-
-    Of rows `first` to `stop` of atoms that the actor opens; of all, if `stop` is None.
-    """
+    """Makes the oracle of a shard where it lives: of rows `first` to `stop` (None: all) of the atoms."""
 
     build: Callable[[Atoms], Oracle]
     atoms: Any

@@ -75,11 +75,7 @@ class Clusters:
 
     @classmethod
     def train(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
-        """Run k-means on a sample of n atoms.
-
-        What the best of k normal scores of deviation s adds is about
-        ``s sqrt(2 log k)``.
-        """
+        """Run k-means on a sample; the best of k scores of deviation s adds about s sqrt(2 log k)."""
         unit = unit_of(float(np.abs(rows).max()))
         near = scale_rows(rows, unit)
         centres = kmeans(near, clusters, seed=seed)

@@ -154,10 +154,7 @@ class Scan(CheckedOracle):
         return asking.patch(hits, undecided, self._loop(question.only(undecided), keep=False))
 
     def _loop(self, question: Question, *, keep: bool = True) -> Hits:
-        """Answer by the float64 loop, in one pass: the k best, proved.
-
-        With `keep`, the pass of the first query becomes the reference of screening.
-        """
+        """Answer by the float64 loop, in one pass; with `keep` it becomes the reference of screening."""
         copy = self._make_copy(question) if keep else _NO_COPY
         recorder = NormRecorder(self._atoms, self._norms, keep=self._plan.screen)
         best, norms = full_pass(self._atoms, recorder, question, copy, self._plan.block)
@@ -186,9 +183,7 @@ class Scan(CheckedOracle):
 # ---------------------------------------------------------------- memory
 
 _BLOCK = 32 << 20  # bytes of a block: with smaller ones too much time goes between two blocks
-_FILE_BLOCK = 16 << 20
-"""Bytes of a block that is read: memory for larger ones is given back to the system each time."""
-
+_FILE_BLOCK = 16 << 20  # of one that is read: memory for larger ones is given back to the system each time
 _LEAST_BLOCK = 64 << 10
 _BESIDE = 40  # bytes per row of a block that a pass takes beside it: scores, ids, squares, and what it picks
 _SCREEN_BYTES = 12  # bytes per atom that screening takes during a pass

@@ -276,17 +276,6 @@ class Result(HasCodec, RunResult):
         """Of a function of the user's nothing can be proved: it says so itself."""
         return "trusted" if TRUSTED in self.objective else "proved"
 
-    def _tell_set(self) -> tuple[Field, ...]:
-        """What weights may be, where that is not the plain hull, and how far the proof goes."""
-        if self.over == "Hull()":
-            return ()
-        far = (
-            ""
-            if math.isinf(self.mass)
-            else f"; it holds a line: proved for weights of sum <= {self.mass:.3g}"
-        )
-        return (Field("over", f"{self.over}{far}", pick(self, "over", "mass")),)
-
     def summary(self) -> Summary:
         """Return value, proof, cost and the largest weights."""
         top = ", ".join(f"{name or f'#{i}'} {weight:.3f}" for i, name, weight in self.top(_SHOWN))
@@ -295,6 +284,9 @@ class Result(HasCodec, RunResult):
         gap, word = finite_text(self.gap, unknown="none"), self._word
         cost = cost_text(self.passes, self.scored, self.seconds)
         spent, k = pick(self, "steps", "passes", "scored", "seconds"), f"{self.support:,}"
+        line = f"; it holds a line: proved for weights of sum <= {self.mass:.3g}"
+        far = line if math.isfinite(self.mass) else ""
+        over = Field("over", f"{self.over}{far}", pick(self, "over", "mass"))
         fields = (
             Field("value", value, pick(self, "value"), ("value", f"{self.value:.6g}")),
             Field("lower", lower, pick(self, "lower")),
@@ -302,7 +294,7 @@ class Result(HasCodec, RunResult):
             Field("cost", f"{cost}, {self.steps:,} steps", spent, ("time", seconds_text(self.seconds))),
             Field("support", f"{k} atoms: {top}{more}", pick(self, "support"), ("atoms with weight", k)),
             Field("of", f"{self.objective} by {self.method}", pick(self, "objective", "method")),
-            *self._tell_set(),
+            *([over] if self.over != "Hull()" else []),
         )
         atoms = list_weights(
             "The atoms of largest weight",
@@ -378,19 +370,14 @@ def picture_trace(
     named, y = (names[0], f"{names[1]} ({word})"), "f" if sign > 0.0 else names[0]
     seen = bound[np.isfinite(bound)]
     ends = f", the {names[1]} from {seen[0]:.6g} to {seen[-1]:.6g}" if len(seen) else ""
-    said = (
-        f"The {names[0]} goes from {value[0]:.6g} to {value[-1]:.6g}{ends}." if len(value) else "No states."
-    )
+    whole = f"The {names[0]} goes from {value[0]:.6g} to {value[-1]:.6g}{ends}." if len(value) else ""
+    said = whole or "No states."
     closes = f"The gap ends at {gap[-1]:.3g}; {goal:.3g} was wanted." if len(seen) else "There is no bound."
     numbers = {names[0]: value, names[1]: bound, "gap": gap}
     band, closing = [], []
-    # An index scores so few atoms that its passes are hardly more than 0.
-    some = len(trace) and trace.passes[-1] < _FEW_PASSES
-    first = (
-        ("atoms scored", plot.SCORED, trace.scored.astype(np.float64))
-        if some
-        else ("passes", plot.PASSES, trace.passes)
-    )
+    first = "passes", plot.PASSES, trace.passes
+    if len(trace) and trace.passes[-1] < _FEW_PASSES:  # an index scores so few atoms
+        first = "atoms scored", plot.SCORED, trace.scored.astype(np.float64)
     for cost, x, spent in (first, ("seconds", plot.SECONDS, trace.seconds)):
         draw = partial(plot.draw_band, cost=spent, value=value, bound=bound, x=x, names=named, y=y)
         band.append(Picture(f"The {word} band, by {cost}", said, draw))

@@ -54,9 +54,7 @@ from wolfhound.oracles.int8.layout import (
 
 CHUNK = 40 << 20  # bytes of codes that are swept between two reports
 
-LARGEST = 2.0**90
-"""Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""
-
+LARGEST = 2.0**90  # of scales, heights and errors, which are about 1: float32 sums of products stay below inf
 _FARTHEST = 1000
 
 
@@ -271,10 +269,7 @@ class Extent(NamedTuple):
 def encode_twice(
     atoms: Atoms, centre: Vector | None, put: Callable[[Encoder], Iterable[Extent]]
 ) -> dict[str, Any]:
-    """Have all atoms encoded, again if the first scale was wrong; return what `Codes` has of all.
-
-    `put` encodes all atoms, over what is there.
-    """
+    """Have `put` encode all atoms, again if the first scale was wrong; return what `Codes` has of all."""
     n, d = atoms.shape
     require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
     rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
