@@ -421,29 +421,22 @@ def require_same(read: Callable[[], Any], out: np.ndarray[Any, Any], name: str) 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-FOREIGN = {
-    "stratify": "by",
-    "groups": "by",
-    "strata": "by",
-    "random_state": "seed",
-    "rng": "seed",
-    "tol": "rtol",
-    "tolerance": "rtol",
-    "max_iter": "max_steps",
-    "maxiter": "max_steps",
-    "n_samples": "m",
-    "k": "m",
-    "sample_weight": "row_weights",
-    "x0": "start",
-    "warm_start": "start",
-    "verbose": "progress",
-    "timeout": "max_seconds",
-    "formula": "model",
-    "optimality": "criterion",
-    "search": "query",
-    "add": "append",
-    "kneighbors": "query",
+_MEANT = {
+    "by": "stratify groups strata",
+    "seed": "random_state rng",
+    "rtol": "tol tolerance",
+    "max_steps": "max_iter maxiter",
+    "max_seconds": "timeout",
+    "m": "n_samples k",
+    "row_weights": "sample_weight",
+    "start": "x0 warm_start",
+    "progress": "verbose",
+    "model": "formula",
+    "criterion": "optimality",
+    "query": "search kneighbors",
+    "append": "add",
 }
+FOREIGN = {word: ours for ours, words in _MEANT.items() for word in words.split()}
 """Words of scikit-learn, scipy, faiss and R -> ours."""
 
 

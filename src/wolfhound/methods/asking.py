@@ -410,7 +410,7 @@ def fill_start(objective: Objective, start: Start) -> Start:
 
 
 def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
-    """Choose the objective's own weights, or random ones of `size` atoms, for a start that has only its pool."""
+    """Choose the objective's own weights, or random ones of `size` atoms, for a start without a point."""
     known = _begin_there(objective, start)
     if known is not None:
         return known

@@ -68,9 +68,9 @@ def find_candidates(atoms: Atoms) -> Atoms | None:
     if isinstance(atoms, ConcatAtoms):
         parts = [find_candidates(part) for part in atoms.parts]
         return None if None in parts else ConcatAtoms([part for part in parts if part is not None])
-    if isinstance(atoms, ShardedAtoms) and atoms.fn is pair_rows:
-        return atoms.inner
-    return atoms.atoms if isinstance(atoms, MappedAtoms) and atoms.fn is pair_rows else None
+    if isinstance(atoms, (MappedAtoms, ShardedAtoms)) and atoms.fn is pair_rows:
+        return atoms.atoms
+    return None
 
 
 class Survey(NamedTuple):

@@ -288,8 +288,8 @@ class ShardedAtoms:
         """The function by which all shards map other atoms, if they do."""
 
     @property
-    def inner(self) -> ShardedAtoms:
-        """The atoms before `fn` has mapped them; these, if none has."""
+    def atoms(self) -> ShardedAtoms:
+        """As of `MappedAtoms`: the atoms before `fn` has mapped them; these, if none has."""
         facts = [each.mapped[1] for each in self._set.facts if each.mapped is not None]
         return self if self.fn is None else ShardedAtoms(self._set, facts)
 
