@@ -160,12 +160,10 @@ class Scan(CheckedOracle):
         best, norms = full_pass(self._atoms, recorder, question, copy, self._plan.block)
         self._norms = norms
         self._keep_reference(question, copy, norms)
-        ranked = [
-            asking.rank_one(np.asarray(best.keys[i, :fill]), best.ids[i, :fill], question.k)
-            for i, fill in enumerate(best.fill.tolist())
-        ]
-        scores, ids = map(np.concatenate, zip(*ranked, strict=True))
-        cost = Cost(np.full(len(ranked), self._atoms.shape[0]), 1.0, norms.radius)
+        empty = np.arange(best.keys.shape[1]) >= best.fill[:, None]
+        keys, found = np.where(empty, -np.inf, best.keys), np.where(empty, -1, best.ids)
+        scores, ids = asking.rank(keys, found, question.k)
+        cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
         bounds = asking.prove(question, scores, -np.inf, norms.radius)
         return asking.build_hits(self._atoms.take, scores, ids, bounds, cost)
 

@@ -18,7 +18,7 @@ import abc
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,10 +71,6 @@ class CodeChunk(NamedTuple):
         return min(ROWS * self.span[1], self.packed.n) - ROWS * self.span[0]
 
 
-Window: TypeAlias = Callable[[int, int], tuple[PackedRows, Ids]]
-"""Of so many atoms from the first on: codes, and the places in them."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CodeStore(abc.ABC):
     """The codes of n atoms of dimension d, wherever they are."""
@@ -97,8 +93,8 @@ class CodeStore(abc.ABC):
         """Yield all codes once, in order; the same chunks each time."""
 
     @abc.abstractmethod
-    def windows(self) -> Window:
-        """Return a function that gives codes, and the places in them of some atoms."""
+    def window(self, first: int, stop: int) -> tuple[PackedRows, int]:
+        """Return codes that hold the atoms from the first on, and the place of the first code among all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,10 +122,9 @@ class Codes(CodeStore):
         for start in range(0, blocks, step):
             yield CodeChunk(packed, (start, min(start + step, blocks)))
 
-    def windows(self) -> Window:
-        """Return a function that gives all codes, and the places in them of some atoms."""
-        places, packed = places_of(self.ids, self.n), self.pack()
-        return lambda first, rows: (packed, places[first : first + rows])
+    def window(self, first: int, stop: int) -> tuple[PackedRows, int]:
+        """Return all codes."""
+        return self.pack(), 0
 
     @property
     def nbytes(self) -> int:
@@ -340,13 +335,15 @@ def find_wrong_row(codes: CodeStore, atoms: Atoms) -> int | None:
     For every row, its error is shown to be at least the distance from what its code
     stands for, and the height at least the size of that: all that bounds rest on.
     """
-    window = codes.windows()
+    places = places_of(codes.ids, codes.n) if len(codes.ids) else None
     centre = np.ldexp(codes.centre, -codes.exponent)
     frame = CodeFrame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
 
     def work(task: tuple[int, Matrix]) -> tuple[int, int]:
         first, block = task
-        packed, mine = window(first, len(block))
+        stop = first + len(block)
+        packed, start = codes.window(first, stop)
+        mine = np.arange(first, stop) - start if places is None else places[first:stop]
         wrong = verify(block, mine, frame, codes.height, packed)
         return len(block), first + wrong if wrong >= 0 else -1
 

@@ -35,7 +35,6 @@ from wolfhound.oracles.int8.codes import (
     CodeStore,
     Encoder,
     Extent,
-    Window,
     check_codes,
     check_numbers,
     encode_twice,
@@ -212,13 +211,10 @@ class FileCodes(CodeStore):
         ids = np.arange(ROWS * start, ROWS * start + stays)
         return PackedRows(codes.reshape(stop - start, -1, ROWS), scales.ravel(), errors.ravel(), ids, stays)
 
-    def windows(self) -> Window:
-        """Return a function that reads the codes of some atoms, and checks that kernels may read them."""
-        return self._window
-
-    def _window(self, first: int, rows: int) -> tuple[PackedRows, Ids]:
-        start, stop = first // ROWS, -(-(first + rows) // ROWS)
-        packed = self._read(start, stop)
+    def window(self, first: int, stop: int) -> tuple[PackedRows, int]:
+        """Read the codes of some atoms, and check that kernels may read them."""
+        start = first // ROWS
+        packed = self._read(start, -(-stop // ROWS))
         for values, top in ((packed.scales, LARGEST), (packed.errors, self.error)):
             # Written so that nan is refused; a row that is refused is told as one that is wrong.
             if not (values.min() >= 0.0 and values.max() <= top):
@@ -226,7 +222,7 @@ class FileCodes(CodeStore):
         # Locked, so that what is compiled for codes that are mapped serves here too.
         for array in (packed.blocks, packed.scales, packed.errors):
             array.flags.writeable = False
-        return packed._replace(ids=np.empty(0, np.int64)), np.arange(first, first + rows) - ROWS * start
+        return packed._replace(ids=_NO_IDS), ROWS * start
 
     def copy(self, draft: Draft) -> None:
         """Write the arrays to another file."""
