@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tests.weight_sets import fractions, least, paid
 from wolfhound import Cone, Hull
-from wolfhound.core.contracts import WeightSet
+from wolfhound.core.contracts import Point, WeightSet
 from wolfhound.core.weights import KnownPrices, caps_of, fill, fill_pool, least_price, pay, ray_bound, settle
+from wolfhound.methods.asking import add_paid
 
 NONE = np.empty(0, np.int64)
 
@@ -196,9 +197,11 @@ def test_a_pool_grows_until_its_caps_can_sum_to_the_total() -> None:
 
 
 def test_what_is_paid() -> None:
-    paid = pay(WeightSet(price=2.0, ridge=4.0), np.array([1.0, 0.5]))
-    assert paid.value == 3.0 + 2.5
-    assert 0.0 < paid.error < 1e-13
+    over, weights = WeightSet(price=2.0, ridge=4.0), np.array([1.0, 0.5])
+    assert pay(over, weights) == 3.0 + 2.5
+    whole = add_paid(over, Point(x=np.zeros(1), value=1.0, grad=np.zeros(1)), weights)
+    assert whole.value == 1.0 + 3.0 + 2.5
+    assert 0.0 < whole.value_error < 1e-13
 
 
 def test_a_price_that_floats_cannot_hold_is_no_bound() -> None:
@@ -218,6 +221,7 @@ def test_squares_of_weights_that_underflow_are_paid_for() -> None:
     """A large ridge makes small weights count."""
     over, weights = Cone().bind(2, 1e110, NONE), np.array([1e-160, 3e-161])
     found = pay(over, weights)
-    assert abs(Fraction(found.value) - paid(over, fractions(weights))) <= Fraction(found.error)
-    assert found.value > 0.0
-    assert pay(Cone().bind(1, 1e300, NONE), np.array([1e10])).value == math.inf
+    whole = add_paid(over, Point(x=np.zeros(1), value=0.0, grad=np.zeros(1)), weights)
+    assert abs(Fraction(found) - paid(over, fractions(weights))) <= Fraction(whole.value_error)
+    assert found > 0.0
+    assert pay(Cone().bind(1, 1e300, NONE), np.array([1e10])) == math.inf

@@ -26,7 +26,7 @@ from tests.fuzz.supervise import Findings
 from wolfhound import Cone, FullyCorrective, Hull, LeastSquares, Result, Status, minimize, minimize_many
 from wolfhound.core.contracts import Oracle, WeightSet
 from wolfhound.core.rounding import UNIT
-from wolfhound.core.weights import caps_of, within_mass
+from wolfhound.core.weights import caps_of
 from wolfhound.many.solve import SMALL
 
 FEW = 3
@@ -305,7 +305,7 @@ def least(result: Result, call: Call, over: WeightSet, rows: hostile.Array, caps
     ]
     b = objective.response if isinstance(objective, LeastSquares) else getattr(objective, "target")  # noqa: B009
     target = weight_sets.fractions(b)
-    bounded = over if math.isinf(result.mass) else within_mass(over, result.mass)
+    bounded = over if math.isinf(result.mass) else replace(over, total=result.mass)
     return weight_sets.least(points, target, bounded, caps.tolist())
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import wolfhound as wh
 from tests.many.judge import value_of
 from tests.weight_sets import fractions, least, paid, shares
 from wolfhound.core.contracts import WeightSet
-from wolfhound.core.weights import caps_of, within_mass
+from wolfhound.core.weights import caps_of
 from wolfhound.data.store import StoreError
 
 Array = NDArray[Any]
@@ -68,7 +69,7 @@ def check_exactly(
             bound, shares(bound, weights)
         )
         mass = math.inf if found.mass is None else float(found.mass[i])
-        within = bound if math.isinf(mass) else within_mass(bound, mass)
+        within = bound if math.isinf(mass) else replace(bound, total=mass)
         points, caps = [fractions(row) for row in atoms[kept]], caps_of(bound, kept)
         truth = least(points, fractions(target), within, caps.tolist())
         assert at <= Fraction(float(found.value[i]))

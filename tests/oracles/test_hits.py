@@ -15,7 +15,6 @@ from wolfhound.data.atoms import ArrayAtoms
 from wolfhound.oracles.asking import (
     Cost,
     check_question,
-    highest,
     join,
     keep_highest,
     lengths,
@@ -30,10 +29,12 @@ from wolfhound.oracles.asking import (
 few_values = arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
 
 
-@given(scores=few_values, count=st.integers(0, 70))
-def test_highest_marks_the_first_of_equals(scores: Vector, count: int) -> None:
+@given(scores=few_values, count=st.integers(1, 70))
+def test_the_highest_are_the_first_of_equals(scores: Vector, count: int) -> None:
     expected = np.lexsort((np.arange(len(scores)), -scores))[:count]
-    np.testing.assert_array_equal(np.flatnonzero(highest(scores, count)), np.sort(expected))
+    found, ids = keep_highest(scores, np.arange(len(scores)), count)
+    np.testing.assert_array_equal(ids, np.sort(expected))
+    np.testing.assert_array_equal(found, scores[ids])
 
 
 @pytest.mark.slow

@@ -246,9 +246,7 @@ def test_screening_bounds_hold_for_atoms_that_attain_them(distance: float, facto
     size = float(lengths(first[None])[0])
     norms = np.nextafter(lengths(rows).astype(np.float32), np.float32(np.inf))
     scores = (scale_of(size) * rescore(rows, first)).astype(np.float32)
-    reference = ReferencePass(
-        query=first, size=size, scale=scale_of(size), scores=scores, norms=Norms(9.0, norms)
-    )
+    reference = ReferencePass(query=first, size=size, scores=scores, norms=Norms(9.0, norms))
     slope, rho, shift = reference.rule(query, float(lengths(query[None])[0]))
     uppers = slope * scores.astype(np.float64) + (rho * norms.astype(np.float64) + shift)
     assert (uppers >= true_scores(query[None], rows)[0]).all()

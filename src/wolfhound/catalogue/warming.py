@@ -96,11 +96,6 @@ def _minimize(rows: Matrix) -> None:
     _ask(Scan(rows))
 
 
-def _minimize_many(rows: Matrix) -> None:
-    for atoms in (rows, rows[:100]):
-        minimize_many(2.0 * rows[:4], atoms)
-
-
 def _ask(oracle: Oracle) -> None:
     """Ask for single directions until one call answers each, a near one and another; and for some at once."""
     query = np.ones((1, oracle.atoms.shape[1]))
@@ -112,7 +107,7 @@ def _ask(oracle: Oracle) -> None:
 
 _DOORS: dict[str, Callable[[Matrix], object]] = {
     "minimize": _minimize,
-    "many": _minimize_many,
+    "many": lambda rows: [minimize_many(2.0 * rows[:4], atoms) for atoms in (rows, rows[:100])],
     "herd": lambda rows: herd(rows, 8),
     "npmle": lambda rows: npmle(rows[:200, 0], Normal()),
     "fit_weights": lambda rows: fit_weights(np.exp(-rows[:200])),

@@ -37,7 +37,10 @@ def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    _remove_left_behind(target)
+    for each in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}.tmp"):
+        with contextlib.suppress(OSError), open(each, "rb") as stream:  # a lock says that it is still written
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            each.unlink(missing_ok=True)
     descriptor = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -60,11 +63,3 @@ def _open_held(aside: Path) -> BinaryIO:
         if aside.exists():
             return stream
         stream.close()  # somebody took it for left behind before it was locked
-
-
-def _remove_left_behind(target: Path) -> None:
-    """Remove what killed processes wrote aside for the same file."""
-    for each in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}.tmp"):
-        with contextlib.suppress(OSError), open(each, "rb") as stream:
-            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            each.unlink(missing_ok=True)

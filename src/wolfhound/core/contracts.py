@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wolfhound.core.text import shorten, span
+from wolfhound.core.text import shorten
 
 Matrix: TypeAlias = NDArray[np.floating[Any]]
 Vector: TypeAlias = NDArray[np.float64]
@@ -92,7 +92,8 @@ class Hits:
         """The first few answers, and what they took."""
         m, k = self.ids.shape
         found = f"ids={shorten(self.ids)}, scores={shorten(self.scores)}, bounds={shorten(self.bounds)}"
-        return f"Hits({m} x {k}, {found}, scored {span(self.scored)}, passes {self.passes:.3g})"
+        scored = " to ".join(f"{each:,}" for each in dict.fromkeys((self.scored.min(), self.scored.max())))
+        return f"Hits({m} x {k}, {found}, scored {scored}, passes {self.passes:.3g})"
 
 
 class Oracle(Protocol):

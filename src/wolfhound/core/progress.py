@@ -215,10 +215,7 @@ def _open(stack: contextlib.ExitStack) -> Show:
 
 
 def read_gap(n: int, goal: float, row: int = 0) -> Reader:
-    """Read a run over n atoms, of `row` bytes if passes are long, whose gap falls to a goal.
-
-    It is taken to be as far as its gap has fallen, on a log scale.
-    """
+    """Read a run over n atoms, of `row` bytes if passes are long, by how far its gap has fallen, in logs."""
 
     def read(job: Job) -> Reading:
         passes = job.rows / n + (0.0 if job.state is None else job.state.passes)

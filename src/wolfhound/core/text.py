@@ -67,19 +67,9 @@ def cost_text(passes: float, scored: int, seconds: float) -> str:
     return f"{passes_text(passes)}, {scored:,} atoms scored, {seconds:.3g} s"
 
 
-def queries_text(number: int) -> str:
-    """Return "1 query", "2,345 queries"."""
-    return f"{number:,} {'query' if number == 1 else 'queries'}"
-
-
 def about_text(number: float) -> str:
     """Return "the first query", "about 2,300 queries"."""
     return "the first query" if number <= 1.0 else f"about {count_text(number)} queries"
-
-
-def ratio_text(ratio: float) -> str:
-    """Return "1" for an exact oracle, "~0.93" for what is typical, not promised."""
-    return "1" if ratio == 1.0 else f"~{ratio:.2f}"
 
 
 def table_lines(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
@@ -125,19 +115,6 @@ def shorten(values: NDArray[Any]) -> str:
         form = ".6g" if values.dtype.kind == "f" else ""
         shown = [f"{value:{form}}" for value in values[:_FIRST]]
     return f"[{', '.join([*shown, *more])}]"
-
-
-def span(values: NDArray[Any]) -> str:
-    """Return the least and the largest of some whole numbers, one of them if they are the same.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> span(np.array([3, 1200])), span(np.array([5, 5]))
-    ('3 to 1,200', '5')
-    """
-    low, high = int(values.min()), int(values.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def finite_text(value: float, form: str = ".3g", *, unknown: str = "not known") -> str:

@@ -77,14 +77,7 @@ alone = _Alone()
 
 
 class Tally:
-    """A number that several threads count up.
-
-    Examples
-    --------
-    >>> calls = Tally()
-    >>> calls.add(), calls.add(3), calls.total
-    (0, 1, 4)
-    """
+    """A number that several threads count up."""
 
     __slots__ = ("total",)
 
@@ -131,27 +124,6 @@ _holders: dict[str, tuple[LibController, int, int]] = {}
 """By file: a library that is held to one thread, by how many, and what the last of them sets it back to."""
 
 
-def _take(libraries: Iterable[LibController]) -> None:
-    """Hold libraries once more."""
-    for each in libraries:
-        now = each.num_threads
-        _, holders, before = _holders.get(each.filepath) or (each, 0, now)
-        _holders[each.filepath] = (each, holders + 1, before)
-        if now != 1:  # setting takes ten times as long as asking
-            _set(each, 1)
-
-
-def _leave(libraries: Iterable[LibController], *, here: bool = False) -> None:
-    """Let go of libraries once; `here`: for this thread, whoever else holds them."""
-    for each in libraries:
-        # In a forked child none is held any more.
-        _, holders, before = _holders.pop(each.filepath, (each, 0, 0))
-        if holders > 1:
-            _holders[each.filepath] = (each, holders - 1, before)
-        if before != 1 and (holders == 1 or (here and holders)):
-            _set(each, before)
-
-
 class _Local(threading.local):
     """What a thread knows of itself."""
 
@@ -172,15 +144,26 @@ def one_blas_thread() -> Iterator[None]:
     """
     of_process, of_thread = _find_blas()
     with alone:
-        _take((*of_process, *of_thread))
+        for each in (*of_process, *of_thread):
+            now = each.num_threads
+            _, holders, before = _holders.get(each.filepath) or (each, 0, now)
+            _holders[each.filepath] = (each, holders + 1, before)
+            if now != 1:  # setting takes ten times as long as asking
+                _set(each, 1)
     _local.holds += 1
     try:
         yield
     finally:
         _local.holds -= 1
         with alone:
-            _leave(of_process)
-            _leave(of_thread, here=_local.holds == 0)
+            for each in (*of_process, *of_thread):
+                # In a forked child none is held any more.
+                _, holders, before = _holders.pop(each.filepath, (each, 0, 0))
+                if holders > 1:
+                    _holders[each.filepath] = (each, holders - 1, before)
+                here = each in of_thread and _local.holds == 0  # for this thread, whoever else holds it
+                if before != 1 and (holders == 1 or (here and holders)):
+                    _set(each, before)
 
 
 def _hold_openmp() -> None:

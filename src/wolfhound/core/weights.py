@@ -20,7 +20,7 @@ over y with <s_i, y> <= price for all atoms: `ray_bound` takes any such y, and t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +30,9 @@ from wolfhound.core import validate
 from wolfhound.core.contracts import Ids, Ints, Vector, WeightSet
 from wolfhound.core.rounding import TINY, UNIT, gamma
 
-NOBODY = -1
-"""Id of the zero atom, which takes what is left of a sum that may be less; it has no cap, price or ridge."""
+NOBODY = -1  # id of the zero atom, which takes what is left of a sum that may be less: no cap, price, ridge
 
-_HALVINGS = 200
-"""Most halvings of an interval for mu: more than float64 has."""
+_HALVINGS = 200  # most of an interval for mu: more than float64 has
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -205,19 +203,11 @@ def settle(over: WeightSet, weights: Vector, caps: Vector) -> Vector:
     return out
 
 
-class Added(NamedTuple):
-    """What is paid for weights, and a bound on its rounding."""
-
-    value: float
-    error: float
-
-
-def pay(over: WeightSet, weights: Vector) -> Added:
+def pay(over: WeightSet, weights: Vector) -> float:
     """price sum w + ridge/2 |w|^2."""
     # Not ridge |w|^2: squares of small weights underflow, though a large ridge makes them count.
     with np.errstate(over="ignore"):
-        value = over.price * float(weights.sum()) + 0.5 * float(weights @ (over.ridge * weights))
-    return Added(value, gamma(len(weights) + 8) * value + (len(weights) + 4) * TINY)
+        return over.price * float(weights.sum()) + 0.5 * float(weights @ (over.ridge * weights))
 
 
 # ---------------------------------------------------------------- proofs
@@ -321,8 +311,3 @@ def ray_bound(along: float, square: float, limit: float) -> float:
         return 0.0
     value = theta * (along - 0.5 * theta * square)
     return max(value - 8.0 * UNIT * theta * (along + theta * square) - TINY, 0.0)
-
-
-def within_mass(over: WeightSet, mass: float) -> WeightSet:
-    """The part of a cone up to a sum: what can be proved of one that holds a line."""
-    return replace(over, total=mass)

@@ -31,7 +31,7 @@ from wolfhound.core.contracts import (
 )
 from wolfhound.core.rounding import SAFE, TINY, UNIT, gamma, length, norm
 from wolfhound.core.validate import require, require_moderate
-from wolfhound.core.weights import KnownPrices, caps_of, fill, least_price, pay, ray_bound, within_mass
+from wolfhound.core.weights import KnownPrices, caps_of, fill, least_price, pay, ray_bound
 
 POOL = 1300  # least number of random atoms that a run begins with, and that give the scale of rtol
 TRIED = 256  # pool atoms whose f is computed
@@ -100,9 +100,9 @@ def add_paid(over: WeightSet | None, point: Point, weights: Vector) -> Point:
     """F where f is `point`: with what is paid for weights, and its rounding."""
     if over is None or (over.price == 0.0 and over.ridge == 0.0):
         return point
-    added = pay(over, weights)
-    value = point.value + added.value
-    error = SAFE * (point.value_error + added.error + 2.0 * UNIT * abs(value))
+    paid = pay(over, weights)
+    value, lost = point.value + paid, gamma(len(weights) + 8) * paid + (len(weights) + 4) * TINY
+    error = SAFE * (point.value_error + lost + 2.0 * UNIT * abs(value))
     return replace(point, value=value, value_error=error)
 
 
@@ -254,7 +254,7 @@ class Asker:
         elif math.isinf(proved):
             mass = FAR * max(float(active.weights.sum()), 1.0)
             self.slack += 2.0 * found.blur * mass / max(float(active.weights.sum()), UNIT)
-            proved = self._prove_prices(point, found, active, within_mass(self.over, mass))
+            proved = self._prove_prices(point, found, active, replace(self.over, total=mass))
         self._certified, self._rounding = point, max(self._rounding, self.slack)
         turned = 2.0 * point.turn * (length(point.x) + hits.radius) if point.turn > 0.0 else 0.0
         self._blur = self.slack + turned
@@ -290,9 +290,8 @@ class Asker:
         least = least_price(over, prices)
         gap = float(point.grad @ point.x) + found.away - least.value
         self.slack += 2.0 * least.rounding if math.isfinite(least.rounding) else 0.0
-        if not self.objective.convex and gap + pay(over, active.weights).value <= max(
-            self.goal, 2.0 * self.slack
-        ):
+        most = max(self.goal, 2.0 * self.slack)
+        if not self.objective.convex and gap + pay(over, active.weights) <= most:
             self._still = point
         # What is paid is no part of a half-space that cuts f.
         cut = gap if over.price > 0.0 or over.ridge > 0.0 else cutgap(max(gap, 0.0), point.excess)
@@ -411,10 +410,7 @@ def fill_start(objective: Objective, start: Start) -> Start:
 
 
 def random_mixture(objective: Objective, start: Start, rng: np.random.Generator, *, size: int) -> Start:
-    """Choose a random point of the hull for a start without one: uniform weights on `size` atoms of its pool.
-
-    The objective's own weights, if it has any, come first.
-    """
+    """Choose the objective's own weights, or random ones of `size` atoms, for a start without a point."""
     known = _begin_there(objective, start)
     if known is not None:
         return known

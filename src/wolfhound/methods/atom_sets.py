@@ -331,7 +331,7 @@ class PoolWeights:
 
     def pay(self, positions: Ints, weights: Vector) -> float:
         """What is paid for weights."""
-        return 0.0 if self.plain else pay(self.over, weights[self.real(positions)]).value
+        return 0.0 if self.plain else pay(self.over, weights[self.real(positions)])
 
     def common(self, prices: Vector, weights: Vector, free: int) -> float:
         """The price that those of all free atoms, which come first, should have."""

@@ -22,9 +22,7 @@ from wolfhound.methods.atom_sets import ALL, ActiveSet, Move
 from wolfhound.methods.directions import Direction, Vanilla
 from wolfhound.methods.steps import LineSearch, step_back
 
-PROVED = 100
-"""So much more patience where every step is proved to be the best: the gap may fall where f cannot."""
-
+PROVED = 100  # so much more patience where steps are proved to be the best: the gap may fall where f cannot
 GAINED = 0.99  # the gap has fallen if it is below this share of the least so far
 
 

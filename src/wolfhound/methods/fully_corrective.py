@@ -41,18 +41,12 @@ from wolfhound.methods.newton_sets import SetNewton, leap
 from wolfhound.oracles.asking import rescore
 
 FLAT = 3  # passes in a row without progress after which the run ends
-GAINED = 0.99
-"""A pass makes progress if the gap falls below this share of the least so far, or f by the rest of it."""
-
+GAINED = 0.99  # a pass gains if the gap falls below this share of the least so far, or f by the rest of it
 EDGE = 1e-6  # how much of an inner solve is taken back where rounding would cross the edge of the domain
-SHOWN, STATE = 100, 10_000
-"""An inner state is shown after so many times the work that it costs: its point, and a constant."""
-
+SHOWN, STATE = 100, 10_000  # an inner state is shown after so many times the work of its point and a constant
 NEXT = 64  # least number of atoms of the pool beside the active ones that are asked apart
 COVERED = 64  # coordinates that one pass covers
-SPREAD = 0.05
-"""Share of the mean's square that all atoms must have along it, if it is to be a direction of the cone."""
-
+SPREAD = 0.05  # share of the mean's square that all atoms have along it, if it is a direction of the cone
 PATIENT = 50  # most passes for such a direction
 
 
@@ -320,10 +314,7 @@ SAMPLE = 32
 
 
 class QuadraticInner:
-    """Minimises a quadratic f over the hull of the pool, or other weights, and keeps factor and weights.
-
-    The caller, who shares the pool, may add atoms: see `renumber`.
-    """
+    """Minimises a quadratic f over the hull of the pool, or other weights, and keeps factor and weights."""
 
     def __init__(self, objective: Objective, within: PoolWeights, start: HullPoint) -> None:
         self._pool, self._objective, self._within = within.pool, objective, within
@@ -488,4 +479,5 @@ class QuadraticInner:
 
 
 Inner: TypeAlias = QuadraticInner | NewtonInner | SetNewton
-"""Minimises f over the hull of the pool: `improve` moves, `renumber` hears that positions changed."""
+"""Minimises f over the hull of the pool, to which the caller may add atoms: `improve` moves, `renumber` hears
+that positions changed."""

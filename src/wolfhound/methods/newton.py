@@ -286,10 +286,7 @@ VIRTUAL = -1
 
 
 class NearAtoms:
-    """The pool's best atoms, and some of all: priced alone between two pricings of the whole pool.
-
-    With `care`, so many times more atoms are near.
-    """
+    """The pool's best atoms, and some of all, `care` times more: priced alone between two pricings of all."""
 
     def __init__(self, pool: AtomPool, *, care: int) -> None:
         self._pool, self._care = pool, care
@@ -328,11 +325,7 @@ class NearAtoms:
 
 
 class NewtonInner:
-    """Minimises f over the hull of the pool by Newton models.
-
-    The caller, who shares the pool, may add atoms: see `renumber`. No model holds more atoms than there are,
-    `most`, however many dimensions they have.
-    """
+    """Minimises f over the hull of the pool by Newton models, of no more atoms than there are, `most`."""
 
     def __init__(
         self, objective: Objective, within: PoolWeights, start: HullPoint, *, most: int = 1 << 62

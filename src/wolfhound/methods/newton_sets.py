@@ -24,13 +24,9 @@ from wolfhound.methods.steps import LineSearch
 from wolfhound.oracles.asking import rescore
 
 HOT = 64  # atoms of the pool that may join a model
-FARTHEST = 1e9
-"""Longest step, in those of the model: curvature may be far too large, and weights know no scale."""
-
+FARTHEST = 1e9  # longest step, in those of the model: curvature may be far too large
 SAME = 64.0 * UNIT  # relative difference of weights that are one but for rounding
-NOTHING = 1e-13
-"""Share of all weight that is rounding: beside atoms at their caps it would be all that can move."""
-
+NOTHING = 1e-13  # share of all weight that is rounding: beside atoms at their caps all that could move
 FALL = 0.01  # F falls on if by this share of all that it fell before
 CROWD = 256  # where caps keep so many atoms active, they join and leave in blocks
 LEAPS = 100  # most fills that are tried in a row
@@ -76,10 +72,7 @@ def leap(objective: Objective, within: PoolWeights, positions: Ints, weights: Ve
 
 
 class SetNewton:
-    """Minimises F over the weights of the pool that are allowed.
-
-    The caller, who shares the pool, may add atoms: see `renumber`.
-    """
+    """Minimises F over the weights of the pool that are allowed; the caller may add atoms to the pool."""
 
     def __init__(self, objective: Objective, within: PoolWeights, start: HullPoint) -> None:
         self._objective, self._pool, self._within = objective, within.pool, within
@@ -188,20 +181,14 @@ class SetNewton:
         rows = self._pool.rows[np.concatenate([places, stay])].astype(np.float64)
         line = self._objective.line(self.point, np.concatenate([after, rest]) @ rows - self.point.x)
         paid = PaidLine(line, self._within.over, before[real], after[real])
-        caps = self._within.caps(places)
-        reach = step_length(paid, _find_end(before, after, caps), gap)
+        caps, way = self._within.caps(places), after - before
+        # How far beyond the model's minimum all weights stay within their bounds.
+        low = (before[way < 0.0] / -way[way < 0.0]).min(initial=FARTHEST)
+        high = ((caps - before)[way > 0.0] / way[way > 0.0]).min(initial=FARTHEST)
+        reach = step_length(paid, max(1.0, min(float(low), float(high))), gap)
         weights = after if reach == 1.0 else np.clip(before + reach * (after - before), 0.0, caps)
         weights = np.concatenate([weights, rest])
         held = weights > NOTHING * weights.sum()
         self.positions = np.concatenate([places, stay])[held]
         self.weights = self._within.settle(self.positions, weights[held])
         self.point = self._objective.at(self.weights @ rows[held])
-
-
-def _find_end(before: Vector, after: Vector, caps: Vector) -> float:
-    """How far beyond the model's minimum all weights stay within their bounds; 1 if one is there."""
-    way = after - before
-    down, up = way < 0.0, way > 0.0
-    low = (before[down] / -way[down]).min(initial=FARTHEST)
-    high = ((caps[up] - before[up]) / way[up]).min(initial=FARTHEST)
-    return max(1.0, min(float(low), float(high)))

@@ -201,10 +201,7 @@ class LineSearch(_Memoryless):
 
 
 def step_back(line: Line, s: float, most: float = sys.float_info.max) -> float:
-    """The first of s, s/2, s/4, ... where phi is at most this, or finite: a schedule may leave the domain.
-
-    0 if none is.
-    """
+    """The first of s, s/2, ..., 0 where phi is at most this, or finite: a schedule may leave the domain."""
     for _ in range(_TRIALS):
         if s == 0.0 or line.value(s) <= most:
             return s
@@ -231,10 +228,7 @@ def _slope(line: Line, s: float) -> float:
 
 
 def _root(line: Line, low: tuple[float, float], high: tuple[float, float], accepted: float) -> float:
-    """Return s with |phi'(s)| <= accepted, between (s, phi'(s)) of either sign.
-
-    If rounding forbids it, the last s where phi still falls.
-    """
+    """Return s between two of either sign with |phi'(s)| <= accepted, or the last where phi still falls."""
     (left, below), (right, above) = low, high
     side = 0
     for trial in range(_TRIALS):

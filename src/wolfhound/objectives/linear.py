@@ -98,7 +98,14 @@ class LinearObjective(PlainObjective, abc.ABC):
     def smoothness(self) -> float:
         """c B |A|_2^2, rounded up (|A|_F instead if min(m, d) > 1024)."""
         if math.isnan(self._spectral):
-            self._set(_spectral=_sq_spectral(self.design, self._size))
+            size, (side, other), a = self._size, sorted(self.design.shape), self.design
+            bound = size * size
+            if side <= _EXACT_SIDE:
+                gram = a.T @ a if a.shape[1] == side else a @ a.T
+                # The products lose gamma, the backward stable eigenvalues a small multiple of side units.
+                lost = (gamma(other) + gamma(32 * side)) * size * size
+                bound = min(float(np.linalg.eigvalsh(gram)[-1]) + lost, bound)
+            self._set(_spectral=bound)
         return self._scale * self._bend * self._spectral * (1.0 + gamma(4))
 
     def at(self, x: Vector, drift: Vector | float = 0.0) -> Point:
@@ -221,17 +228,6 @@ class _ImageLine:
         underflow = 2.0 * (1.0 + size) * math.sqrt(len(self._from)) * len(self._direction) * TINY
         added += abs(s) * float(self._along[-1]) + underflow
         return (float(self._from[-1]) + SAFE * added) * (1.0 + 4.0 * UNIT)
-
-
-def _sq_spectral(a: Matrix, size: float) -> float:
-    """Upper bound on |A|_2^2 from the smaller Gram matrix."""
-    side, other = sorted(a.shape)
-    if side > _EXACT_SIDE:
-        return size * size
-    gram = a.T @ a if a.shape[1] == side else a @ a.T
-    top = float(np.linalg.eigvalsh(gram)[-1])
-    # The products lose gamma, the backward stable eigenvalues a small multiple of side units.
-    return min(top + (gamma(other) + gamma(32 * side)) * size * size, size * size)
 
 
 # ---------------------------------------------------------------- least squares
@@ -402,8 +398,7 @@ class LeastSquares(LinearObjective):
 
 _LEAST_CURVATURE = 1e-6
 _TAIL_CURVATURE = 0.1
-_SHARP = 2.0**-25
-"""Width of a loss, beside its residuals, whose slopes have as many right digits as its value."""
+_SHARP = 2.0**-25  # width of a loss, beside its residuals, whose slopes have as many digits as its value
 _WIDEST = 2.0**512  # most by which a width is multiplied: its share must not underflow
 
 

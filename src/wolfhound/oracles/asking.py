@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Atoms, Hits, Ids, Ints, Matrix, Oracle, Vector
 from wolfhound.core.rounding import TINY, gamma
@@ -27,13 +26,7 @@ _GATHER = 64 << 20  # bytes of rows that are gathered at once to be re-scored
 
 
 def rescore(rows: Matrix, query: Vector) -> Vector:
-    """Scores of rows by the same loop as a pass: the same bits.
-
-    Examples
-    --------
-    >>> rescore(np.eye(2), np.array([3.0, 4.0]))
-    array([3., 4.])
-    """
+    """Scores of rows by the same loop as a pass: the same bits."""
     slots, scores = np.arange(len(rows))[None], np.empty((1, len(rows)))
     score_pairs(lock(rows.view()), slots, query[None], (0, len(rows)), scores)
     return scores.reshape(-1)
@@ -84,27 +77,13 @@ def rank_one(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
     return pad(scores[order][None], k, -np.inf), pad(ids[order][None], k, -1)
 
 
-def highest(scores: Vector, count: int) -> NDArray[np.bool_]:
-    """Mark the `count` highest scores; of equal ones the first.
-
-    Examples
-    --------
-    >>> highest(np.array([1.0, 3.0, 2.0, 2.0]), 2)
-    array([False,  True,  True, False])
-    """
-    if count >= len(scores):
-        return np.ones(len(scores), bool)
-    if count <= 0:
-        return np.zeros(len(scores), bool)
-    floor = np.partition(scores, len(scores) - count)[len(scores) - count]
-    marked: NDArray[np.bool_] = scores > floor
-    marked[np.flatnonzero(scores == floor)[: count - int(marked.sum())]] = True
-    return marked
-
-
 def keep_highest(scores: Vector, ids: Ids, k: int) -> tuple[Vector, Ids]:
-    """Return the k highest scores and their ids, in their order; of equal ones the first."""
-    best = highest(scores, k)
+    """Return the k >= 1 highest scores and their ids, in their order; of equal ones the first."""
+    if k >= len(scores):
+        return scores, ids
+    floor = np.partition(scores, len(scores) - k)[len(scores) - k]
+    best = scores > floor
+    best[np.flatnonzero(scores == floor)[: k - int(best.sum())]] = True
     return scores[best], ids[best]
 
 
@@ -149,10 +128,7 @@ def _settle_some(atoms: Atoms, queries: Vector, ids: Ids, uppers: Vector, k: int
 
 
 def offer(atoms: Atoms, question: Question, ids: Ids, *, scored: Ints) -> Hits:
-    """Re-score candidates in float64; nothing is proved of the other atoms.
-
-    `ids` (m, c) are candidates, none excluded, distinct within a row, padded with -1.
-    """
+    """Re-score (m, c) candidates, none excluded, distinct in a row, padded; of others nothing is proved."""
     scores, best = rank(rescore_pairs(atoms, question.queries, ids), ids, question.k)
     if not (np.isfinite(scores) | (best < 0)).all():
         refuse_overflow(question)
@@ -177,10 +153,7 @@ class Cost(NamedTuple):
 
 
 def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: Vector, cost: Cost) -> Hits:
-    """Add rows to ranked answers.
-
-    `scores` and `ids` (m, k) are best first, padded; `take` gives the rows of distinct ids.
-    """
+    """Add rows to answers (m, k) that are best first, padded; `take` gives the rows of distinct ids."""
     if len(ids) == 1:  # distinct already, and a sort takes longer than the rest
         unique = ids[0][ids[0] >= 0]
         slots = pad(np.arange(len(unique))[None], ids.shape[1], 0)
@@ -192,47 +165,39 @@ def build_hits(take: Callable[[Ids], Matrix], scores: Vector, ids: Ids, bounds: 
 
 def patch(hits: Hits, which: Ints, other: Hits) -> Hits:
     """Replace the answers of some queries; the cost of both is counted."""
-    rows, (slots, new_slots) = _stack([hits, other])
-    new = {name: getattr(hits, name).copy() for name in _EACH}
-    for name in ("ids", "scores", "bounds"):
-        new[name][which] = getattr(other, name)
-    new["scored"][which] += other.scored
-    slots[which] = new_slots
-    passes, radius = hits.passes + other.passes, min(hits.radius, other.radius)
-    return Hits(**new, rows=rows, slots=slots, passes=passes, radius=radius)
-
-
-_EACH = ("ids", "scores", "bounds", "scored")
-"""Fields of `Hits` that have an entry for each query, but for the slots."""
+    both, places, scored = join([hits, other]), np.arange(len(hits.ids)), hits.scored.copy()
+    places[which] = len(places) + np.arange(len(other.ids))
+    scored[which] += other.scored
+    ids, scores, slots = both.ids[places], both.scores[places], both.slots[places]
+    return replace(both, ids=ids, scores=scores, slots=slots, bounds=both.bounds[places], scored=scored)
 
 
 def join(parts: Sequence[Hits]) -> Hits:
     """Put the answers to consecutive groups of queries together."""
     if len(parts) == 1:
         return parts[0]
-    rows, slots = _stack(parts)
-    return Hits(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _EACH},
-        rows=rows,
-        slots=np.concatenate(slots),
-        passes=sum(part.passes for part in parts),
-        radius=min(part.radius for part in parts),
-    )
+    bounds = np.concatenate([part.bounds for part in parts])
+    return Hits(**_stack(parts, 0), bounds=bounds, scored=np.concatenate([part.scored for part in parts]))
 
 
-def _stack(parts: Sequence[Hits]) -> tuple[Matrix, list[Ints]]:
-    """Rows of several answers, and the slots of each among them."""
+def _stack(parts: Sequence[Hits], axis: int) -> dict[str, Any]:
+    """Several answers as one: below each other (axis 0), or beside; all but bounds and what was scored."""
     starts = np.cumsum([0, *(len(part.rows) for part in parts)])
     slots = [np.where(part.ids >= 0, part.slots + s, 0) for part, s in zip(parts, starts, strict=False)]
-    return np.concatenate([part.rows for part in parts]), slots
+    return {
+        "ids": np.concatenate([part.ids for part in parts], axis),
+        "scores": np.concatenate([part.scores for part in parts], axis),
+        "slots": np.concatenate(slots, axis),
+        "rows": np.concatenate([part.rows for part in parts]),
+        "passes": sum(part.passes for part in parts),
+        "radius": min(part.radius for part in parts),
+    }
 
 
 def best_of(parts: Sequence[Hits], bounds: Vector, k: int) -> Hits:
     """Return the k best atoms of several answers to the same questions, each atom once."""
-    rows, all_slots = _stack(parts)
-    ids = np.concatenate([part.ids for part in parts], axis=1)
-    scores = np.concatenate([part.scores for part in parts], axis=1)
-    slots = np.concatenate(all_slots, axis=1)
+    found = _stack(parts, 1)
+    ids, scores, slots = found["ids"], found["scores"], found["slots"]
     if k > 1:  # an oracle with sums of its own may have scored an atom in another way
         order = np.lexsort((-scores, ids), axis=1)
         ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
@@ -240,16 +205,9 @@ def best_of(parts: Sequence[Hits], bounds: Vector, k: int) -> Hits:
         ids[:, 1:][again], scores[:, 1:][again] = -1, -np.inf
     order = np.lexsort((ids, -scores), axis=1)[:, :k]
     ids, scores, slots = (np.take_along_axis(each, order, 1) for each in (ids, scores, slots))
-    return Hits(
-        ids=pad(ids, k, -1),
-        scores=pad(scores, k, -np.inf),
-        bounds=bounds,
-        rows=rows,
-        slots=pad(np.where(ids >= 0, slots, 0), k, 0),
-        scored=np.sum([part.scored for part in parts], axis=0),
-        passes=sum(part.passes for part in parts),
-        radius=min(part.radius for part in parts),
-    )
+    slots = pad(np.where(ids >= 0, slots, 0), k, 0)
+    found |= {"ids": pad(ids, k, -1), "scores": pad(scores, k, -np.inf), "slots": slots}
+    return Hits(**found, bounds=bounds, scored=np.sum([part.scored for part in parts], axis=0))
 
 
 def merge(parts: Sequence[Hits], sizes: Sequence[int], question: Question) -> Hits:
@@ -414,13 +372,7 @@ class CheckedOracle(abc.ABC):
 
 
 def lengths(rows: Vector) -> Vector:
-    """Norms of float64 rows, rounded up; inf if a norm overflows.
-
-    Examples
-    --------
-    >>> float(lengths(np.array([[3.0, 4.0]]))[0]) >= 5.0
-    True
-    """
+    """Norms of float64 rows, rounded up; inf if a norm overflows."""
     up, out = 1.0 + gamma(rows.shape[1] + 4), np.empty(len(rows))
     if measure_all(lock(np.ascontiguousarray(rows).view()), up, out):
         return out

@@ -41,8 +41,7 @@ except ImportError:
 _RESTARTS = 5  # deaths in a row, without an answer between, after which a shard is lost
 _TASKS = 8  # tasks that an actor works on at once: several threads may share an oracle
 _KNOCK = 10.0  # seconds in which a cluster must let itself be connected to
-_LARGE = 100_000
-"""Bytes of a task above which it is put aside once for all shards; below, it travels with the call."""
+_LARGE = 100_000  # bytes of a task that is put aside once for all shards; a smaller one travels with the call
 
 
 def shard(
@@ -128,7 +127,7 @@ def shard(
         if listed:
             sources = [ShardSource(build, _send(entry), in_memory=in_memory) for entry in given]
         else:
-            sources = _cut(build, given, parts or _count_free(threads))
+            sources = _cut(build, given, parts, threads)
         for source, host in zip(sources, _check_hosts(hosts, len(sources)), strict=True):
             members.append(_Actor(source, host, threads, patience))
         return Sharded(members, width=width, pack=_pack, on_close=_session.leave)
@@ -144,10 +143,7 @@ def shard(
 
 @dataclass(frozen=True, slots=True)
 class ShardSource:
-    """Makes the oracle of a shard where it lives.
-
-    Of rows `first` to `stop` of atoms that the actor opens; of all, if `stop` is None.
-    """
+    """Makes the oracle of a shard where it lives: of rows `first` to `stop` (None: all) of the atoms."""
 
     build: Callable[[Atoms], Oracle]
     atoms: Any
@@ -172,16 +168,13 @@ class ShardSource:
         return ArrayAtoms(rows)
 
 
-def _count_free(threads: int) -> int:
-    """How many shards there are free cores for, at least one."""
-    free = available() if _session.alone else int(ray.available_resources().get("CPU", 0.0))
-    return max(1, free // threads)
-
-
-def _cut(build: Callable[[Atoms], Oracle], atoms: Any, parts: int) -> list[ShardSource]:
-    """Ranges of about equally many rows; of an array, only its own rows travel."""
+def _cut(build: Callable[[Atoms], Oracle], atoms: Any, parts: int, threads: int) -> list[ShardSource]:
+    """Ranges of about equally many rows, 0: one per core that is free; of an array only these travel."""
     whole = as_atoms(atoms)
     n = whole.shape[0]
+    if not parts:
+        free = available() if _session.alone else int(ray.available_resources().get("CPU", 0.0))
+        parts = max(1, free // threads)
     require(parts <= n, "shards", f"at most {n}, the number of atoms", parts)
     spans = list(itertools.pairwise(n * i // parts for i in range(parts + 1)))
     if isinstance(whole, ArrayAtoms):
@@ -335,7 +328,9 @@ class _Session:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address != "local":
             try:
-                _knock(address)
+                host, _, port = address.rpartition(":")
+                if port.isdigit() and "/" not in host:  # where nobody listens Ray would try for minutes
+                    socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
                 ray.init(address, **quiet)
             except (OSError, ValueError, OverflowError, exceptions.RayError) as error:
                 rule = "'local', 'auto' or the address of a running cluster"
@@ -348,13 +343,6 @@ class _Session:
             prefix="wolfhound-ray-", dir="/tmp" if os.path.isdir("/tmp") else None
         )
         ray.init(address, num_cpus=available(), include_dashboard=False, _temp_dir=self._folder, **quiet)
-
-
-def _knock(address: str) -> None:
-    """Raise OSError if nobody listens at host:port; Ray would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if port.isdigit() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), _KNOCK).close()
 
 
 _session = _Session()

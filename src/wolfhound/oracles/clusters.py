@@ -75,11 +75,7 @@ class Clusters:
 
     @classmethod
     def train(cls, rows: Matrix, clusters: int, n: int, *, seed: int) -> Clusters:
-        """Run k-means on a sample of n atoms.
-
-        What the best of k normal scores of deviation s adds is about
-        ``s sqrt(2 log k)``.
-        """
+        """Run k-means on a sample; the best of k scores of deviation s adds about s sqrt(2 log k)."""
         unit = unit_of(float(np.abs(rows).max()))
         near = scale_rows(rows, unit)
         centres = kmeans(near, clusters, seed=seed)
@@ -97,8 +93,7 @@ class Clusters:
         return cls(centres, unit, replace(codes, errors=errors))
 
 
-CROWDED = 2.0
-"""How many times fuller the cluster of an atom may be, on average, than when k-means was trained."""
+CROWDED = 2.0  # times fuller that the cluster of an atom may be, on average, than when k-means was trained
 
 _LARGEST = 1 << 60
 
@@ -131,13 +126,7 @@ class ClusterTraining:
 
 
 def crowding(offsets: Ints) -> float:
-    """Atoms in the cluster of an atom, on average over the atoms.
-
-    Examples
-    --------
-    >>> crowding(np.array([0, 1, 4]))
-    2.5
-    """
+    """Atoms in the cluster of an atom, on average over the atoms: 2.5 for clusters of 1 and 3."""
     return float(np.square(np.diff(offsets).astype(np.float64)).sum() / offsets[-1])
 
 
@@ -375,11 +364,6 @@ def kmeans(rows: Matrix, clusters: int, *, seed: int, iterations: int = _ITERATI
     farthest from their centres.
 
     Fewer distinct rows than clusters give repeated centres; 0 iterations keep the random rows.
-
-    Examples
-    --------
-    >>> kmeans(np.array([[0.0], [1.0], [10.0], [11.0]]), 2, seed=0).ravel().tolist()
-    [10.5, 0.5]
     """
     rows = rows.astype(np.float32, copy=False)
     centres = rows[np.resize(np.random.default_rng(seed).permutation(len(rows)), clusters)]
@@ -396,21 +380,14 @@ def kmeans(rows: Matrix, clusters: int, *, seed: int, iterations: int = _ITERATI
 def nearest(centres: Matrix, rows: Matrix) -> tuple[Ids, Singles]:
     """Nearest centre of each row, and its squared distance; ties: smallest id.
 
-    Exact up to float32 rounding of the products, after centring and scaling.
-    The same bits at any thread count.
-
-    Distances are computed from the difference, without cancellation; inf on overflow.
-
-    Examples
-    --------
-    >>> ids, distances = nearest(np.array([[0.0], [10.0]]), np.array([[9.0], [2.0]]))
-    >>> ids, distances
-    (array([1, 0]), array([1., 4.], dtype=float32))
+    Exact up to float32 rounding of the products, after centring and scaling; distances are computed from the
+    difference, without cancellation, inf on overflow. The same bits at any thread count.
     """
     centres, rows = (each.astype(np.float32, copy=False) for each in (centres, rows))
     middle = centres.mean(axis=0, dtype=np.float64).astype(np.float32)
     # A power of two, so that squares of huge or tiny entries stay in range.
-    exponent = min(126, -int(np.frexp(max(_largest(rows), _largest(centres)))[1]))
+    largest = max(float(max(each.max(), -each.min())) for each in (rows, centres))
+    exponent = min(126, -int(np.frexp(largest)[1]))
     scale = np.float32(2.0**exponent)
     moved = centres * scale - middle * scale
     half = (-0.5 * np.square(moved, dtype=np.float64).sum(axis=1)).astype(np.float32)
@@ -443,7 +420,3 @@ def _means(rows: Singles, ids: Ids, old: Singles) -> Singles:
     shares = np.repeat((1.0 / np.maximum(counts, 1)).astype(np.float32), counts)
     means = csr_matrix((shares, order, bounds), shape=(len(old), len(rows))) @ rows
     return np.where(counts[:, None] > 0, means, old)
-
-
-def _largest(rows: Singles) -> float:
-    return float(max(rows.max(), -rows.min()))

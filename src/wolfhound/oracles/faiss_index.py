@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -52,9 +52,17 @@ class FaissIndex(CheckedOracle):
     """
 
     def __init__(self, index: object, atoms: AtomsLike, *, rerank: int = 64) -> None:
+        faiss, given = _import_faiss(), cast(Any, index)
         self._atoms: Atoms = as_atoms(atoms)
-        self._index = _check_index(index, self._atoms.shape)
-        self._rerank = count(rerank, "rerank", low=1)
+        if not isinstance(given, faiss.Index):
+            raise TypeError(f"`index` must be a faiss.Index. Got {type(given).__name__}.")
+        n, d = self._atoms.shape
+        require(given.d == d, "index", f"of dimension {d}, as the atoms are", given.d)
+        require(given.is_trained, "index", "trained", "one that is not")
+        require(given.ntotal == n, "index", f"of {n} vectors, as many as there are atoms", given.ntotal)
+        inner = given.metric_type == faiss.METRIC_INNER_PRODUCT
+        require(inner, "index", "of the metric inner product", f"metric {given.metric_type}")
+        self._index, self._rerank = given, count(rerank, "rerank", low=1)
 
     @property
     def index(self) -> Any:
@@ -128,19 +136,6 @@ def _hold_threads(number: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
-
-
-def _check_index(index: Any, shape: tuple[int, int]) -> Any:
-    faiss = _import_faiss()
-    if not isinstance(index, faiss.Index):
-        raise TypeError(f"`index` must be a faiss.Index. Got {type(index).__name__}.")
-    n, d = shape
-    require(index.d == d, "index", f"of dimension {d}, as the atoms are", index.d)
-    require(index.is_trained, "index", "trained", "one that is not")
-    require(index.ntotal == n, "index", f"of {n} vectors, as many as there are atoms", index.ntotal)
-    metric = index.metric_type
-    require(metric == faiss.METRIC_INNER_PRODUCT, "index", "of the metric inner product", f"metric {metric}")
-    return index
 
 
 def _make_units(queries: Vector) -> Singles:

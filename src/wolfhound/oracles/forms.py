@@ -25,18 +25,13 @@ from wolfhound.oracles.sharded import ShardedAtoms
 
 _BLOCK = 4 << 20  # bytes of rows, and of scores, that are worked on at a time
 _SPREAD = 512  # from so many answers on, half of them are the best of windows of consecutive ids
-_LARGEST = 1e75
-"""Norms of candidates are below, and one is above its inverse: squares of squares must be numbers."""
-
-
+_LARGEST = 1e75  # norms are below, and one above its inverse: squares of squares must be numbers
 _AS_THEY_ARE = scans.ScreenRule(1.0, 0.0, 0.0)
 _NONE: Ids = np.empty((1, 0), np.int64)
 
 
 def svec(matrix: Vector) -> Vector:
-    """(p,) coordinates of a symmetric (d, d) matrix, p = d (d + 1) / 2; inner products stay.
-
-    The upper triangle row by row, times sqrt 2 off the diagonal.
+    """(p,) the upper triangle of a symmetric matrix, times sqrt 2 off the diagonal: inner products stay.
 
     Examples
     --------
@@ -73,9 +68,9 @@ def find_candidates(atoms: Atoms) -> Atoms | None:
     if isinstance(atoms, ConcatAtoms):
         parts = [find_candidates(part) for part in atoms.parts]
         return None if None in parts else ConcatAtoms([part for part in parts if part is not None])
-    if isinstance(atoms, ShardedAtoms) and atoms.fn is pair_rows:
-        return atoms.inner
-    return atoms.atoms if isinstance(atoms, MappedAtoms) and atoms.fn is pair_rows else None
+    if isinstance(atoms, (MappedAtoms, ShardedAtoms)) and atoms.fn is pair_rows:
+        return atoms.atoms
+    return None
 
 
 class Survey(NamedTuple):
@@ -90,10 +85,7 @@ class Survey(NamedTuple):
 
 
 def survey(oracle: Oracle, matrix: Vector, k: int, exclude: Ids) -> Survey:
-    """Ask an oracle of forms for the largest x'Bx.
-
-    `matrix` is B, symmetric; the oracle `FormScan`, or any over such atoms.
-    """
+    """Ask `FormScan`, or any oracle over such atoms, for the largest x'Bx; `matrix` is B, symmetric."""
     query, banned = svec(matrix)[None], exclude[None] if len(exclude) else None
     if isinstance(oracle, FormScan):
         scores, ids, bounds, cost = oracle.find(asking.check_question(oracle.atoms, query, k, banned))
@@ -109,7 +101,7 @@ def survey(oracle: Oracle, matrix: Vector, k: int, exclude: Ids) -> Survey:
 class _Windows(NamedTuple):
     """The best score of each window of consecutive ids, and where it is."""
 
-    size: int
+    size: int  # 0: there are none
     best: Vector
     ids: Ids
 
@@ -174,14 +166,16 @@ class FormScan(CheckedOracle):
     def __repr__(self) -> str:
         return f"FormScan({self.candidates!r})"
 
-    def _sweep(self, question: Question) -> tuple[list[tuple[Vector, Ids]], list[_Windows | None], float]:
+    def _sweep(self, question: Question) -> tuple[list[tuple[Vector, Ids]], list[_Windows], float]:
         """Read all candidates once; keep the best of every query; bound |x|^2."""
         rows, known = self._atoms.atoms, self._radius
         n, m = rows.shape[0], len(question.queries)
         recorder = NormRecorder(rows, keep=False)
         uppers = [_spread_out(query, rows.shape[1]) for query in question.queries]
         found = [(np.empty(0), np.empty(0, np.int64)) for _ in uppers]
-        windows = [_make_windows(n, question.k) for _ in uppers]
+        size = -(-n // (question.k // 2)) if _SPREAD <= question.k < n else 0
+        count = -(-n // size) if size else 0
+        windows = [_Windows(size, np.full(count, -np.inf), np.full(count, -1)) for _ in uppers]
 
         def work(task: tuple[int, Matrix]) -> tuple[int, Vector]:
             first, block = task
@@ -204,17 +198,15 @@ class FormScan(CheckedOracle):
                 places = np.flatnonzero(each >= best.min() if len(best) == question.k else each > -np.inf)
                 more = np.concatenate((best, each[places])), np.concatenate((ids, places + first))
                 found[i] = asking.keep_highest(*more, question.k)
-                window = windows[i]
-                if window is not None:
-                    at, plain = first // window.size, np.zeros(len(each), np.float32)
-                    tops, where = window.best[at:], window.ids[at:]
-                    scans.find_peaks(each, plain, _AS_THEY_ARE, first, _NONE, window.size, tops, where)
+                if size:
+                    at, plain = first // size, np.zeros(len(each), np.float32)
+                    tops, where = windows[i].best[at:], windows[i].ids[at:]
+                    scans.find_peaks(each, plain, _AS_THEY_ARE, first, _NONE, size, tops, where)
         if known is None:
             top = recorder.norms().radius
+            moderate = top < _LARGEST and (top * _LARGEST > 1.0 or top <= 2.0 * TINY)
             rule = f"rows of norms below {_LARGEST:g}, and not all below {1.0 / _LARGEST:g}"
-            require(
-                top < _LARGEST and (top * _LARGEST > 1.0 or top <= 2.0 * TINY), "atoms", rule, f"{top:.3g}"
-            )
+            require(moderate, "atoms", rule, f"{top:.3g}")
             self._radius = known = top * top * (1.0 + gamma(4)) + TINY
         return found, windows, known
 
@@ -228,19 +220,11 @@ def _spread_out(query: Vector, d: int) -> Vector:
     return out
 
 
-def _make_windows(n: int, k: int) -> _Windows | None:
-    if k < _SPREAD or n <= k:
-        return None
-    size = -(-n // (k // 2))
-    count = -(-n // size)
-    return _Windows(size, np.full(count, -np.inf), np.full(count, -1, np.int64))
-
-
-def _choose(best: tuple[Vector, Ids], windows: _Windows | None, k: int) -> tuple[Vector, Ids]:
+def _choose(best: tuple[Vector, Ids], windows: _Windows, k: int) -> tuple[Vector, Ids]:
     """At most k of the best entries and of those of the windows; the very best is among them."""
     scores, ids = best
-    if windows is None:
-        return scores, ids
+    if not windows.size:
+        return best
     order = np.lexsort((ids, -scores))
     top, rest = order[: k - k // 2], order[k - k // 2 :]
     new = (windows.ids >= 0) & ~np.isin(windows.ids, ids[top])

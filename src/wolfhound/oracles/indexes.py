@@ -46,8 +46,7 @@ _FURTHER = 0.35  # products for a byte that one more query of a call takes
 _SCATTERED = 1.7  # how much slower bytes are read and scored that lie here and there
 _ENCODE = 24.0  # products for a byte of rows that becomes codes
 _PATIENCE = 0.4  # seconds that each speed is measured for
-_FILE, _FETCH = 10.0, 4.5e-6
-"""How much slower files are read than memory, and seconds for a row of one that is read alone."""
+_FILE, _FETCH = 10.0, 4.5e-6  # how much slower files are than memory; seconds for a row that is read alone
 
 
 @final

@@ -123,7 +123,7 @@ class Scan(CheckedOracle):
         if norms is None or rows is None or rows.nbytes > self._plan.block:
             return None
         slack = asking.slack_of_one(float(question.sizes[0]), rows.shape[1], norms.radius)
-        copy, scale = self._make_copy(question) if self._plan.screen else (_NO_COPY, 1.0)
+        copy, scale = self._make_copy(question), scale_of(float(question.sizes[0]))
         scores, ids, found = np.empty((1, 2 * k)), np.empty((1, 2 * k), np.int64), np.zeros(1, np.int64)
         asked, lists = (question.queries, 0, question.exclude), (scores, ids, found, np.array([-np.inf]))
         kernels.scan_rows(rows, 0, asked, lists, (_NOTHING, copy, scale))
@@ -131,7 +131,7 @@ class Scan(CheckedOracle):
             return None
         report_rows(len(rows))
         if len(copy):
-            self._keep_reference(question, copy, scale, norms)
+            self._keep_reference(question, copy, norms)
         scores, ids = (scores[:, :1], ids[:, :1]) if k == 1 else asking.rank_one(scores[0, :k], ids[0, :k], k)
         found[0], bound = len(rows), np.array([math.nextafter(float(scores[0, 0]) + slack, math.inf)])
         slots = np.zeros((1, 1), np.int64) if k == 1 else np.arange(k)[None]
@@ -154,43 +154,34 @@ class Scan(CheckedOracle):
         return asking.patch(hits, undecided, self._loop(question.only(undecided), keep=False))
 
     def _loop(self, question: Question, *, keep: bool = True) -> Hits:
-        """Answer by the float64 loop, in one pass: the k best, proved.
-
-        With `keep`, the pass of the first query becomes the reference of screening.
-        """
-        copy, scale = self._make_copy(question) if keep else (_NO_COPY, 1.0)
+        """Answer by the float64 loop, in one pass; with `keep` it becomes the reference of screening."""
+        copy = self._make_copy(question) if keep else _NO_COPY
         recorder = NormRecorder(self._atoms, self._norms, keep=self._plan.screen)
-        best, norms = full_pass(self._atoms, recorder, question, (copy, scale), self._plan.block)
+        best, norms = full_pass(self._atoms, recorder, question, copy, self._plan.block)
         self._norms = norms
-        self._keep_reference(question, copy, scale, norms)
-        ranked = [
-            asking.rank_one(np.asarray(best.keys[i, :fill]), best.ids[i, :fill], question.k)
-            for i, fill in enumerate(best.fill.tolist())
-        ]
-        scores, ids = map(np.concatenate, zip(*ranked, strict=True))
-        cost = Cost(np.full(len(ranked), self._atoms.shape[0]), 1.0, norms.radius)
+        self._keep_reference(question, copy, norms)
+        empty = np.arange(best.keys.shape[1]) >= best.fill[:, None]
+        keys, found = np.where(empty, -np.inf, best.keys), np.where(empty, -1, best.ids)
+        scores, ids = asking.rank(keys, found, question.k)
+        cost = Cost(np.full(len(ids), self._atoms.shape[0]), 1.0, norms.radius)
         bounds = asking.prove(question, scores, -np.inf, norms.radius)
         return asking.build_hits(self._atoms.take, scores, ids, bounds, cost)
 
-    def _make_copy(self, question: Question) -> tuple[Singles, float]:
-        """Room for the scores of the first query, which are kept where screening pays; and their scale."""
-        size, n = float(question.sizes[0]), self._atoms.shape[0]
-        if self._plan.screen and n >= WORTH and fits(size, 1.0):
-            return np.empty(n, np.float32), scale_of(size)
-        return _NO_COPY, 1.0
+    def _make_copy(self, question: Question) -> Singles:
+        """Room for the scores of the first query, which are kept where screening pays."""
+        pays = self._plan.screen and self._atoms.shape[0] >= WORTH and fits(float(question.sizes[0]), 1.0)
+        return np.empty(self._atoms.shape[0], np.float32) if pays else _NO_COPY
 
-    def _keep_reference(self, question: Question, copy: Singles, scale: float, norms: Norms) -> None:
+    def _keep_reference(self, question: Question, copy: Singles, norms: Norms) -> None:
         size = float(question.sizes[0])
         if len(copy) and fits(size, norms.radius):
-            self._reference = ReferencePass(question.queries[0].copy(), size, scale, copy, norms)
+            self._reference = ReferencePass(question.queries[0].copy(), size, copy, norms)
 
 
 # ---------------------------------------------------------------- memory
 
 _BLOCK = 32 << 20  # bytes of a block: with smaller ones too much time goes between two blocks
-_FILE_BLOCK = 16 << 20
-"""Bytes of a block that is read: memory for larger ones is given back to the system each time."""
-
+_FILE_BLOCK = 16 << 20  # of one that is read: memory for larger ones is given back to the system each time
 _LEAST_BLOCK = 64 << 10
 _BESIDE = 40  # bytes per row of a block that a pass takes beside it: scores, ids, squares, and what it picks
 _SCREEN_BYTES = 12  # bytes per atom that screening takes during a pass
@@ -301,13 +292,13 @@ def empty_lists(m: int, size: int, floors: Matrix | None = None) -> kernels.List
 
 
 def full_pass(
-    atoms: Atoms, recorder: NormRecorder, question: Question, kept: tuple[Singles, float], block: int
+    atoms: Atoms, recorder: NormRecorder, question: Question, copy: Singles, block: int
 ) -> tuple[kernels.Lists, Norms]:
     """Read all atoms once, by blocks of so many bytes; return the k best of every query, and the norms.
 
-    `kept`: where ``scale * score`` of every atom with the first query goes, unless it is empty.
+    `copy`: where the scaled score of every atom with the first query goes, unless it is empty.
     """
-    m, rows, (copy, scale) = len(question.queries), block_rows(atoms, block), kept
+    m, rows, scale = len(question.queries), block_rows(atoms, block), scale_of(float(question.sizes[0]))
     best: kernels.Lists | None = None
 
     def work(task: tuple[int, Matrix]) -> tuple[int, kernels.Lists]:
@@ -439,8 +430,7 @@ class ReferencePass:
 
     query: Vector  # (d,) float64
     size: float  # |query|, rounded up
-    scale: float  # the power of two by which kept scores were multiplied
-    scores: Singles  # (n,) scale * score
+    scores: Singles  # (n,) times `scale_of` the size
     norms: Norms  # of each atom too
 
     def rule(self, query: Vector, size: float) -> kernels.ScreenRule:
@@ -451,7 +441,7 @@ class ReferencePass:
         the reference, its storage in float32, and the loop of the new query; the three roundings
         of the bound itself.
         """
-        d = len(query)
+        d, scale = len(query), scale_of(self.size)
         near = _multiply(query, self.query) / _multiply(self.query, self.query)
         away = query - near * self.query
         loop, kept = gamma(d + 2), abs(near) * self.size
@@ -459,8 +449,8 @@ class ReferencePass:
         rho += 4.0 * UNIT * (size + kept)
         rho += kept * (loop + 1.001 * _SINGLE) + loop * size
         rho += 8.0 * UNIT * (rho + 1.01 * kept)
-        shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / self.scale) + d * TINY
-        return kernels.ScreenRule(near / self.scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
+        shift = abs(near) * (d * TINY + 2.0 * _SINGLE_TINY / scale) + d * TINY
+        return kernels.ScreenRule(near / scale, rho * (1.0 + 4.0 * UNIT), shift * (1.0 + 4.0 * UNIT))
 
     def find_survivors(self, atoms: Atoms, question: Question) -> tuple[Ids, int] | None:
         """List the atoms that can win a query, filled up to k by best upper bounds, and how many were probed.

@@ -87,13 +87,8 @@ class ShardSearch:
 
     def run(self, oracle: Oracle, first: int) -> Hits:
         """Answer with ids counted from the shard's own first atom."""
-        # The excluded atoms of this shard, in its own ids, as narrow as they fit.
         inside = (self.exclude >= first) & (self.exclude < first + oracle.atoms.shape[0])
-        width, mine = int(inside.sum(axis=1).max(initial=0)), None
-        if width > 0:
-            front = np.argsort(~inside, axis=1, kind="stable")[:, :width]
-            own = np.take_along_axis(self.exclude, front, 1) - first
-            mine = np.where(np.take_along_axis(inside, front, 1), own, -1)
+        mine = np.where(inside, self.exclude - first, -1) if inside.any() else None
         return oracle.query(self.queries, k=self.k, thresholds=self.thresholds, exclude=mine)
 
 
@@ -293,8 +288,8 @@ class ShardedAtoms:
         """The function by which all shards map other atoms, if they do."""
 
     @property
-    def inner(self) -> ShardedAtoms:
-        """The atoms before `fn` has mapped them; these, if none has."""
+    def atoms(self) -> ShardedAtoms:
+        """As of `MappedAtoms`: the atoms before `fn` has mapped them; these, if none has."""
         facts = [each.mapped[1] for each in self._set.facts if each.mapped is not None]
         return self if self.fn is None else ShardedAtoms(self._set, facts)
 
@@ -391,10 +386,9 @@ class Sharded(CheckedOracle):
         self._pack, self._on_close = pack, on_close
         self._set = ShardSet(shards)
         widths = [facts.atoms.shape[1] for facts in self._set.facts]
-        same = len(set(widths)) == 1
         other = next((i for i, width in enumerate(widths) if width != widths[0]), 0)
         got = f"dimension {widths[0]} in shard 0 and {widths[other]} in shard {other}"
-        require(same, "shards", "atoms of equal dimension", got)
+        require(other == 0, "shards", "atoms of equal dimension", got)
         self._atoms = ShardedAtoms(self._set)
 
     @classmethod

@@ -17,16 +17,8 @@ from typing import Any, NamedTuple, cast, final
 import numpy as np
 from scipy.special import betaincinv, btdtria
 
-from wolfhound.core.contracts import Atoms, AtomsLike, Oracle, Vector
-from wolfhound.core.text import (
-    about_text,
-    bytes_text,
-    count_text,
-    queries_text,
-    ratio_text,
-    seconds_text,
-    table_lines,
-)
+from wolfhound.core.contracts import Atoms, AtomsLike, Oracle
+from wolfhound.core.text import about_text, bytes_text, count_text, seconds_text, table_lines
 from wolfhound.core.validate import count, flag, memory, require, within
 from wolfhound.data.atoms import as_atoms, finite_rows, in_files
 from wolfhound.oracles.indexes import INDEXES, Estimate, IndexKind, Make, Speeds, Workload, check_speeds
@@ -182,7 +174,8 @@ class Choice(HasSummary):
         wish += ["with proof" if self.proof else "no proof needed"]
         wish += ["from inside the hull"] if work.interior else []
         wish += [f"at most {bytes_text(work.max_memory)}"] if math.isfinite(work.max_memory) else []
-        return f"{self.chosen.title}, for {queries_text(self.queries)} {together}: {', '.join(wish)}"
+        some = f"{self.queries:,} {'query' if self.queries == 1 else 'queries'}"
+        return f"{self.chosen.title}, for {some} {together}: {', '.join(wish)}"
 
     def _table(self) -> Grid:
         scan = self.options[0]
@@ -193,7 +186,7 @@ class Choice(HasSummary):
             "per query": lambda each: seconds_text(each.query_seconds),
             "in all": lambda each: _finite_text(each.total_seconds, seconds_text),
             "memory": lambda each: bytes_text(each.nbytes),
-            "ratio": lambda each: ratio_text(each.ratio),
+            "ratio": lambda each: "1" if each.ratio == 1.0 else f"~{each.ratio:.2f}",
             "pays from": lambda each: "-" if each is scan else _finite_text(each.pays_from, count_text),
             "": lambda each: each.objection,
         }
@@ -612,18 +605,9 @@ def sample_tau(atoms: Atoms, *, seed: int) -> float:
     radius = math.sqrt(np.einsum("ij,ij->i", centred, centred).max())
     # The mean of equal rows is not exact.
     require(radius > 1e-12, "atoms", "of different rows", f"{len(rows):,} equal ones")
-    tau = _herd_typically(centred / radius, int(rng.integers(len(rows))))
-    if len(rows) == n:
-        return tau
-    half = float(btdtria(2.0 * math.log(2.0) / len(rows), 0.5, 1.0 - tau * tau))
-    return _find_best_of(n, half) if math.isfinite(half) and half > 0.0 else tau
-
-
-def _herd_typically(units: Vector, first: int) -> float:
-    """Median over the queries ``mean - w`` of herding from one of the atoms."""
-    w = units[first].copy()
-    found = []
-    for t in range(_PICKS):
+    units, found = centred / radius, list[float]()
+    w = units[int(rng.integers(len(rows)))].copy()
+    for t in range(_PICKS):  # the queries of herding are mean - w
         size = float(np.linalg.norm(w))
         if size < _EDGE:
             break
@@ -631,7 +615,11 @@ def _herd_typically(units: Vector, first: int) -> float:
         best = int(scores.argmax())
         found.append(float(scores[best]))
         w += (units[best] - w) / (t + 2.0)
-    return _keep_inside(float(np.median(found[_SKIPPED:] or found or [1.0])))
+    tau = _keep_inside(float(np.median(found[_SKIPPED:] or found or [1.0])))
+    if len(rows) == n:
+        return tau
+    half = float(btdtria(2.0 * math.log(2.0) / len(rows), 0.5, 1.0 - tau * tau))
+    return _find_best_of(n, half) if math.isfinite(half) and half > 0.0 else tau
 
 
 def _find_best_of(n: int, half: float) -> float:

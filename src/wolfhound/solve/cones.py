@@ -25,26 +25,13 @@ from wolfhound.objectives.plain import SquaredDistance
 from wolfhound.solve._cone_kernels import solve_cones
 from wolfhound.solve.minimize import minimize
 
-BLOCK = 1 << 16
-"""Entries of atoms that are scaled at a time."""
-
-EVEN = 1e6
-"""Atoms are not scaled whose squared lengths are between this and its inverse."""
-
-CHUNK = 1024
-"""Targets that are solved and proved at once, where there is one Gram matrix."""
-
-POOLED, SCORES = 64, 1 << 22
-"""The same where every target has a pool: that many, of so many scores in all."""
-
-JOIN = 64
-"""Most atoms that join a pool at once; of n atoms sqrt(n), if that is more: a pass costs more, too."""
-
-PASSES = 40
-"""Most passes."""
-
-SPREAD = 0.05
-"""Least share of its square that all atoms must have along their mean, for that to be the direction."""
+BLOCK = 1 << 16  # entries of atoms that are scaled at a time
+EVEN = 1e6  # atoms are not scaled whose squared lengths are between this and its inverse
+CHUNK = 1024  # targets that are solved and proved at once, where there is one Gram matrix
+POOLED, SCORES = 64, 1 << 22  # the same where every target has a pool: that many, of so many scores in all
+JOIN = 64  # most atoms that join a pool at once; of n atoms sqrt(n), if that is more: a pass costs more, too
+PASSES = 40  # most that are made for pools
+SPREAD = 0.05  # least share of its square that all atoms have along their mean, if that is the direction
 
 NOTHING: tuple[Ints, Ints] = np.empty(0, np.int64), np.empty(0, np.int64)
 

@@ -432,9 +432,7 @@ def _describe_method(method: object) -> str:
 
 # ---------------------------------------------------------------- atoms, and a memory limit
 
-_COPIES = 4
-"""Copies of a row of the pool: itself, room to grow, the harvest, and a copy in float64 now and then."""
-
+_COPIES = 4  # of a row of the pool: itself, room to grow, the harvest, and now and then one in float64
 _BESIDE = 100  # bytes beside each row: ids, scores, places
 _LEAST = FullyCorrective(harvest=64, pool=POOL)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wolfhound.core.contracts import Ids, Ints, Status, Vector
 from wolfhound.core.text import cost_text, finite_text, seconds_text
-from wolfhound.core.validate import count, number, require
+from wolfhound.core.validate import count, require
 from wolfhound.data.atoms import Fingerprint
 from wolfhound.data.codec import FINITE, WEIGHTS, Array, Codec, Columns, HasCodec, Json, Scalar
 from wolfhound.data.files import import_extra
@@ -115,9 +115,8 @@ class Trace:
 
     def __post_init__(self) -> None:
         """Check the lengths."""
-        if len({len(getattr(self, name)) for name in TraceRow._fields}) != 1:
-            lengths = {name: len(getattr(self, name)) for name in TraceRow._fields}
-            require(False, "trace", "columns of equal length", lengths)
+        lengths = {name: len(getattr(self, name)) for name in TraceRow._fields}
+        require(len(set(lengths.values())) == 1, "trace", "columns of equal length", lengths)
 
     @classmethod
     def of(cls, rows: Sequence[TraceRow]) -> Trace:
@@ -276,17 +275,6 @@ class Result(HasCodec, RunResult):
         """Of a function of the user's nothing can be proved: it says so itself."""
         return "trusted" if TRUSTED in self.objective else "proved"
 
-    def _tell_set(self) -> tuple[Field, ...]:
-        """What weights may be, where that is not the plain hull, and how far the proof goes."""
-        if self.over == "Hull()":
-            return ()
-        far = (
-            ""
-            if math.isinf(self.mass)
-            else f"; it holds a line: proved for weights of sum <= {self.mass:.3g}"
-        )
-        return (Field("over", f"{self.over}{far}", pick(self, "over", "mass")),)
-
     def summary(self) -> Summary:
         """Return value, proof, cost and the largest weights."""
         top = ", ".join(f"{name or f'#{i}'} {weight:.3f}" for i, name, weight in self.top(_SHOWN))
@@ -295,6 +283,9 @@ class Result(HasCodec, RunResult):
         gap, word = finite_text(self.gap, unknown="none"), self._word
         cost = cost_text(self.passes, self.scored, self.seconds)
         spent, k = pick(self, "steps", "passes", "scored", "seconds"), f"{self.support:,}"
+        line = f"; it holds a line: proved for weights of sum <= {self.mass:.3g}"
+        far = line if math.isfinite(self.mass) else ""
+        over = Field("over", f"{self.over}{far}", pick(self, "over", "mass"))
         fields = (
             Field("value", value, pick(self, "value"), ("value", f"{self.value:.6g}")),
             Field("lower", lower, pick(self, "lower")),
@@ -302,7 +293,7 @@ class Result(HasCodec, RunResult):
             Field("cost", f"{cost}, {self.steps:,} steps", spent, ("time", seconds_text(self.seconds))),
             Field("support", f"{k} atoms: {top}{more}", pick(self, "support"), ("atoms with weight", k)),
             Field("of", f"{self.objective} by {self.method}", pick(self, "objective", "method")),
-            *self._tell_set(),
+            *([over] if self.over != "Hull()" else []),
         )
         atoms = list_weights(
             "The atoms of largest weight",
@@ -378,17 +369,14 @@ def picture_trace(
     named, y = (names[0], f"{names[1]} ({word})"), "f" if sign > 0.0 else names[0]
     seen = bound[np.isfinite(bound)]
     ends = f", the {names[1]} from {seen[0]:.6g} to {seen[-1]:.6g}" if len(seen) else ""
-    said = (
-        f"The {names[0]} goes from {value[0]:.6g} to {value[-1]:.6g}{ends}." if len(value) else "No states."
-    )
+    whole = f"The {names[0]} goes from {value[0]:.6g} to {value[-1]:.6g}{ends}." if len(value) else ""
+    said = whole or "No states."
     closes = f"The gap ends at {gap[-1]:.3g}; {goal:.3g} was wanted." if len(seen) else "There is no bound."
     numbers = {names[0]: value, names[1]: bound, "gap": gap}
     band, closing = [], []
-    first = (
-        ("atoms scored", plot.SCORED, trace.scored.astype(np.float64))
-        if plot.is_by_atoms(trace.passes, trace.scored)
-        else ("passes", plot.PASSES, trace.passes)
-    )
+    first = "passes", plot.PASSES, trace.passes
+    if plot.is_by_atoms(trace.passes, trace.scored):
+        first = "atoms scored", plot.SCORED, trace.scored.astype(np.float64)
     for cost, x, spent in (first, ("seconds", plot.SECONDS, trace.seconds)):
         draw = partial(plot.draw_band, cost=spent, value=value, bound=bound, x=x, names=named, y=y)
         band.append(Picture(f"The {word} band, by {cost}", said, draw))
@@ -419,16 +407,11 @@ def _check(result: Result) -> None:
     cone = result.over.startswith("Cone")
     require(cone or float(result.weights.sum()) <= 1.0 + WEIGHTS, "weights", "of sum 1", result.weights.sum())
     require(result.lower <= result.value, "lower", f"<= {result.value}", result.lower)
+    require(result.mass >= 0.0, "mass", ">= 0", result.mass)
 
 
 OVER = Json(str, lambda text: "Hull()" if text is None else str(text), optional=True)
 """How the set of a result is saved; old results have none."""
-
-MASS = Json(
-    lambda mass: None if math.isinf(mass) else mass,  # JSON has no inf
-    lambda stated: math.inf if stated is None else number(stated, "mass", low=0.0),
-    optional=True,
-)
 
 Result.codec = Codec(
     "result",
@@ -437,14 +420,13 @@ Result.codec = Codec(
         "x": Array(shape=("d",), low=-FINITE, high=FINITE),
         "ids": Array(shape=("k",), dtype=np.int64, low=0, below="n"),
         "weights": Array(shape=("k",), low=0.0, high=FINITE),
-        **dict.fromkeys(("value", "lower", "goal"), Scalar.NUMBER),
+        **dict.fromkeys(("value", "lower", "goal", "mass"), Scalar.NUMBER),
         **dict.fromkeys(("passes", "seconds"), Scalar.COST),
         **dict.fromkeys(("steps", "scored"), Scalar.COUNT),
         "status": Scalar.STATUS,
         "names": Scalar.TEXTS,
         **dict.fromkeys(("objective", "method"), Scalar.TEXT),
         "over": OVER,
-        "mass": MASS,
         "trace": TRACE,
     },
     _check,

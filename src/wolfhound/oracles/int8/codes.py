@@ -18,7 +18,7 @@ import abc
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +54,7 @@ from wolfhound.oracles.int8.layout import (
 
 CHUNK = 40 << 20  # bytes of codes that are swept between two reports
 
-LARGEST = 2.0**90
-"""Bounds scales, heights and errors, which are about 1: float32 sums of products stay far below inf."""
-
+LARGEST = 2.0**90  # of scales, heights and errors, which are about 1: float32 sums of products stay below inf
 _FARTHEST = 1000
 
 
@@ -71,10 +69,6 @@ class CodeChunk(NamedTuple):
     def rows(self) -> int:
         """How many they are."""
         return min(ROWS * self.span[1], self.packed.n) - ROWS * self.span[0]
-
-
-Window: TypeAlias = Callable[[int, int], tuple[PackedRows, Ids]]
-"""Of so many atoms from the first on: codes, and the places in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,8 +93,8 @@ class CodeStore(abc.ABC):
         """Yield all codes once, in order; the same chunks each time."""
 
     @abc.abstractmethod
-    def windows(self) -> Window:
-        """Return a function that gives codes, and the places in them of some atoms."""
+    def window(self, first: int, stop: int) -> tuple[PackedRows, int]:
+        """Return codes that hold the atoms from the first on, and the place of the first code among all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,10 +122,9 @@ class Codes(CodeStore):
         for start in range(0, blocks, step):
             yield CodeChunk(packed, (start, min(start + step, blocks)))
 
-    def windows(self) -> Window:
-        """Return a function that gives all codes, and the places in them of some atoms."""
-        places, packed = places_of(self.ids, self.n), self.pack()
-        return lambda first, rows: (packed, places[first : first + rows])
+    def window(self, first: int, stop: int) -> tuple[PackedRows, int]:
+        """Return all codes."""
+        return self.pack(), 0
 
     @property
     def nbytes(self) -> int:
@@ -271,10 +264,7 @@ class Extent(NamedTuple):
 def encode_twice(
     atoms: Atoms, centre: Vector | None, put: Callable[[Encoder], Iterable[Extent]]
 ) -> dict[str, Any]:
-    """Have all atoms encoded, again if the first scale was wrong; return what `Codes` has of all.
-
-    `put` encodes all atoms, over what is there.
-    """
+    """Have `put` encode all atoms, again if the first scale was wrong; return what `Codes` has of all."""
     n, d = atoms.shape
     require(d <= _WIDEST, "atoms", f"of dimension <= {_WIDEST:,}", d)
     rows = atoms.take(np.unique(np.random.default_rng(0).integers(0, n, min(n, _SAMPLE))))
@@ -345,13 +335,15 @@ def find_wrong_row(codes: CodeStore, atoms: Atoms) -> int | None:
     For every row, its error is shown to be at least the distance from what its code
     stands for, and the height at least the size of that: all that bounds rest on.
     """
-    window = codes.windows()
+    places = places_of(codes.ids, codes.n) if len(codes.ids) else None
     centre = np.ldexp(codes.centre, -codes.exponent)
     frame = CodeFrame(centre, math.ldexp(1.0, -codes.exponent), codes.zero)
 
     def work(task: tuple[int, Matrix]) -> tuple[int, int]:
         first, block = task
-        packed, mine = window(first, len(block))
+        stop = first + len(block)
+        packed, start = codes.window(first, stop)
+        mine = np.arange(first, stop) - start if places is None else places[first:stop]
         wrong = verify(block, mine, frame, codes.height, packed)
         return len(block), first + wrong if wrong >= 0 else -1
 

@@ -35,7 +35,6 @@ from wolfhound.oracles.int8.codes import (
     CodeStore,
     Encoder,
     Extent,
-    Window,
     check_codes,
     check_numbers,
     encode_twice,
@@ -192,12 +191,12 @@ class FileCodes(CodeStore):
         total, width = self.files[0].shape
         # The ids that a chunk is given count too.
         step = max(1, CHUNK // (2 * width + 16 * ROWS))
-        return read_ahead(
-            functools.partial(self._chunk, i, min(i + step, total)) for i in range(0, total, step)
-        )
 
-    def _chunk(self, start: int, stop: int) -> CodeChunk:
-        return CodeChunk(self._read(start, stop), (0, stop - start), ROWS * start)
+        def read(start: int) -> CodeChunk:
+            stop = min(start + step, total)
+            return CodeChunk(self._read(start, stop), (0, stop - start), ROWS * start)
+
+        return read_ahead(functools.partial(read, start) for start in range(0, total, step))
 
     def _read(self, start: int, stop: int) -> PackedRows:
         """Read blocks; ids are those of the atoms."""
@@ -212,13 +211,10 @@ class FileCodes(CodeStore):
         ids = np.arange(ROWS * start, ROWS * start + stays)
         return PackedRows(codes.reshape(stop - start, -1, ROWS), scales.ravel(), errors.ravel(), ids, stays)
 
-    def windows(self) -> Window:
-        """Return a function that reads the codes of some atoms, and checks that kernels may read them."""
-        return self._window
-
-    def _window(self, first: int, rows: int) -> tuple[PackedRows, Ids]:
-        start, stop = first // ROWS, -(-(first + rows) // ROWS)
-        packed = self._read(start, stop)
+    def window(self, first: int, stop: int) -> tuple[PackedRows, int]:
+        """Read the codes of some atoms, and check that kernels may read them."""
+        start = first // ROWS
+        packed = self._read(start, -(-stop // ROWS))
         for values, top in ((packed.scales, LARGEST), (packed.errors, self.error)):
             # Written so that nan is refused; a row that is refused is told as one that is wrong.
             if not (values.min() >= 0.0 and values.max() <= top):
@@ -226,7 +222,7 @@ class FileCodes(CodeStore):
         # Locked, so that what is compiled for codes that are mapped serves here too.
         for array in (packed.blocks, packed.scales, packed.errors):
             array.flags.writeable = False
-        return packed._replace(ids=np.empty(0, np.int64)), np.arange(first, first + rows) - ROWS * start
+        return packed._replace(ids=_NO_IDS), ROWS * start
 
     def copy(self, draft: Draft) -> None:
         """Write the arrays to another file."""
@@ -276,14 +272,7 @@ def write_codes(atoms: Atoms, draft: Draft) -> dict[str, Any]:
 
 
 def align_blocks(blocks: Iterable[tuple[int, Matrix]], size: int) -> Iterator[tuple[int, Matrix]]:
-    """Cut blocks anew so that each begins at a multiple of `size`; only the last may end elsewhere.
-
-    Examples
-    --------
-    >>> blocks = [(0, np.zeros((3, 1))), (3, np.zeros((4, 1)))]
-    >>> [(first, len(block)) for first, block in align_blocks(blocks, 2)]
-    [(0, 2), (2, 4), (6, 1)]
-    """
+    """Cut blocks anew so that each begins at a multiple of `size`; only the last may end elsewhere."""
     held: Matrix | None = None
     start = 0
     for first, block in blocks:

@@ -116,10 +116,7 @@ class Int8Scan(CheckedOracle, BuiltAnew):
 
 
 def answer_by_codes(atoms: Atoms, codes: CodeStore, scan: Scan, question: Question) -> Hits:
-    """Answer from one pass over the codes per group of queries.
-
-    The scan answers what the codes cannot decide.
-    """
+    """Answer from one pass over the codes per group of queries; the scan answers what these cannot decide."""
     if question.often and len(question.queries) == 1:
         hits = _answer_at_once(atoms, codes, question)
         if hits is not None:
@@ -219,11 +216,8 @@ def room(k: int) -> int:
 
 
 def sweep_codes(codes: CodeStore, queries: CodedQueries, k: int) -> CodeCandidates:
-    """Read all codes once; keep all rows that can be among the k best.
-
-    The chunks, and the floors that they begin with, do not depend on the threads.
-    """
-    chunks = codes.chunks()
+    """Read all codes once; keep all rows that can be among the k best."""
+    chunks = codes.chunks()  # they, and the floors that they begin with, do not depend on the threads
     # Of hopeless queries nothing is kept.
     lowest = np.where(queries.hopeless, np.inf, -np.inf).astype(np.float32)
     first = next(chunks)
