@@ -56,7 +56,8 @@ def test_the_first_command_works(run: Run, here: Path) -> None:
     np.testing.assert_array_equal(core["arr_delay"], rows["arr_delay"])
     page = Path("core.html").read_text()
     assert "values are levels of their own" in page
-    assert re.findall(r">#(\d+)</th>", page) == [str(i) for i in core["id"][:50]]
+    chosen = page.partition("The chosen rows, with their columns")[2]
+    assert re.findall(r'class="left">(\d+)</th>', chosen) == [str(i) for i in core["id"][:50]]
 
 
 def test_six_lines_of_python(run: Run, here: Path) -> None:
