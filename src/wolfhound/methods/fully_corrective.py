@@ -10,7 +10,7 @@ of passes suffices. `QuadraticInner` moves where f is quadratic, `newton.NewtonI
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -28,6 +28,7 @@ from wolfhound.core.contracts import (
     Point,
     Start,
     State,
+    Status,
     Vector,
 )
 from wolfhound.core.progress import Cut, report_rows
@@ -94,15 +95,7 @@ class FullyCorrective:
         steps, progress, budget = start.t, _Progress(), self.effort * max(n, 16 * d) * d
         while True:
             held = HullPoint(inner.positions.copy(), hand.settle(inner), point)
-            end, shown = None, 0.0
-            try:
-                for joined in inner.improve(stop=ask.lower + 0.9 * goal, tol=goal / 4, budget=budget):
-                    steps += joined
-                    if inner.work - shown >= SHOWN * (len(inner.weights) * d + STATE):
-                        yield hand.show(steps, inner.point, inner, kind=INNER)
-                        shown = inner.work
-            except Cut as cut:
-                end = cut.status
+            steps, end = yield from hand.improve(inner, steps, goal, budget)
             fitted = hand.within.fit_room(inner.positions, hand.settle(inner)) if end is None else None
             if fitted is not None:
                 inner = _move(hand, HullPoint(*fitted, hand.evaluate(*fitted)))
@@ -191,6 +184,21 @@ class Hand:
         real = self.within.real(known)
         positions = known[real]
         return Active(self.pool.ids[positions], weights[real], self.pool.rows[positions].astype(np.float64))
+
+    def improve(
+        self, inner: Inner, steps: int, goal: float, budget: float
+    ) -> Generator[State, None, tuple[int, Status | None]]:
+        """Solve the pool as far as the goal needs, and show some states; return steps, and why it was cut."""
+        shown, d = 0.0, self.pool.rows.shape[1]
+        try:
+            for joined in inner.improve(stop=self.ask.lower + 0.9 * goal, tol=goal / 4, budget=budget):
+                steps += joined
+                if inner.work - shown >= SHOWN * (len(inner.weights) * d + STATE):
+                    yield self.show(steps, inner.point, inner, kind=INNER)
+                    shown = inner.work
+        except Cut as cut:
+            return steps, cut.status
+        return steps, None
 
     def show(self, steps: int, point: Point, inner: Inner, **more: Any) -> State:
         """A state at the weights of the inner solve."""
