@@ -144,8 +144,8 @@ class Quantity:
         return float(0.5 * 10.0 ** (int(power or 0) - decimals))
 
     def among(self, values: NDArray[np.float64]) -> bool:
-        """Whether one of some values, in the same unit, rounds to this number."""
-        return bool((np.abs(values - self.value) <= self.half * (1.0 + 1e-9)).any())
+        """Whether one of some values, in the same unit, rounds to this number; signs are not read."""
+        return bool((np.abs(np.abs(values) - self.value) <= self.half * (1.0 + 1e-9)).any())
 
 
 @dataclass(frozen=True, slots=True)

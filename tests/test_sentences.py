@@ -31,6 +31,7 @@ REPORT: dict[str, Any] = {
         {"data": "words", "shape": "1,000 x 8", "method": "ours", "milliseconds": 2.512, "passes": 3.0},
         {"data": "words", "shape": "1,000 x 8", "method": "theirs", "milliseconds": 25.2, "passes": None},
         {"data": "images", "shape": "500 x 9", "method": "ours", "milliseconds": 7.7, "megabytes": 36.9},
+        {"data": "images", "shape": "500 x 9", "method": "growth", "exponent": -0.086},
     ],
     "checks": [
         {"name": "times faster than a scan", "measured": 12.44, "threshold": ">= 8", "outcome": "PASS"}
@@ -58,6 +59,7 @@ RIGHT = [
     "<!-- not judged: an example -->\nIt took 99 s.",
     "| data | sizes | ours |\n|---|---|---|\n| words | 1,000 x 8 | 2.5 ms |\n\nFrom `claim_it`.",
     "| data | ours, ms |\n|---|---|\n| images | 7.7 |\n\nFrom `claim_it`.",
+    "| data | ours, ms | exponent |\n|---|---|---|\n| images | 7.7 | -0.086 |\n\nFrom `claim_it`.",
     "# Top\n\nAll from `claim_it`.\n\n## Below\n\n| data | ours |\n|---|---|\n| words | 2.5 ms |",
 ]
 
