@@ -502,3 +502,9 @@ def test_a_corral_with_caps_goes_on_after_b_is_replaced(seed: int) -> None:
     gone, _ = again.descend()
     assert len(gone) == 0
     np.testing.assert_allclose(np.sort(again.weights), np.sort(corral.weights), atol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [1.0, 1e17, 1e56])
+def test_an_atom_whose_entry_cancels_the_ridge_joins(ridge: float) -> None:
+    corral = Corral(3, 1.0, ridge=ridge)
+    assert join(corral, Dense(np.array([[-ridge]]), np.zeros(1), 0.0), [0]) == [0]

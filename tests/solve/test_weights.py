@@ -465,3 +465,14 @@ def test_a_target_at_the_origin_is_reached(over: Cone, ridge: float) -> None:
     found = minimize(SquaredDistance(np.zeros(3)), atoms, over=over, ridge=ridge)
     assert found.success
     assert found.value <= found.goal
+
+
+@pytest.mark.parametrize("over", [Hull(cap=0.7, at_most=True), Cone(price=1e8, cap=1.0, mass=2.0)])
+@pytest.mark.parametrize("ridge", [1e17, 1e57])
+def test_beside_a_huge_ridge_no_weight_is_left(over: Hull | Cone, ridge: float) -> None:
+    """The zero atom's own entry cancels the ridge: it was lost beside it, and with it the weight of all."""
+    rng = np.random.default_rng(0)
+    f = Huber(rng.standard_normal((5, 3)), rng.standard_normal(5))
+    found = minimize(f, rng.standard_normal((20, 3)), over=over, ridge=ridge)
+    assert found.success
+    assert found.weights.sum() <= 1e-10

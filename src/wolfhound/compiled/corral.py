@@ -135,12 +135,15 @@ class Corral:
         among themselves, `linear` (B,) entries of c.
         """
         self.keep_room(len(labels))
-        first, whole = self.size, gram.diagonal() + (self.ridge + self.alpha)
+        first, block, kept = self.size, gram.copy(), np.empty(len(labels), np.int64)
+        # The ridge first: it may cancel an entry of -ridge, beside which alpha would be lost.
+        np.fill_diagonal(block, block.diagonal() + self.ridge)
+        block += self.alpha
+        least = kernels.DEPENDENT * block.diagonal()
         rows = np.add(cross[:, :first], self.alpha, order="C")
         forward_rows(self._factor, first, rows)
-        block, kept = gram + self.alpha - rows @ rows.T, np.empty(len(labels), np.int64)
-        np.fill_diagonal(block, block.diagonal() + self.ridge)
-        kept = kept[: kernels.factor_block(block, kernels.DEPENDENT * whole, kept)][: self.room]
+        block -= rows @ rows.T
+        kept = kept[: kernels.factor_block(block, least, kept)][: self.room]
         joined, end = len(kept), first + len(kept)
         self._factor[first:end, :first], new = rows[kept], slice(first, end)
         self._factor[new, new] = block[:joined, :joined]
