@@ -44,6 +44,10 @@ REST = frozenset(
     test_benchmarks.py::test_tiny_claim_holds
     oracles/test_cluster.py::test_a_changed_file_is_refused_and_ends_a_run_with_what_is_proved
     oracles/test_cluster.py::test_a_running_cluster_is_joined_and_left
+    oracles/test_cluster.py::test_a_worker_that_is_killed_is_started_again
+    oracles/test_cluster.py::test_arrays_are_cut_and_any_oracle_is_built
+    oracles/test_cluster.py::test_files_of_another_width_are_refused
+    oracles/test_cluster.py::test_who_leaves_stops_the_worker
     oracles/test_cluster.py::test_a_shard_that_dies_over_and_over_is_lost
     oracles/test_cluster.py::test_the_command_line test_examples.py
     core/test_plugins.py::test_the_command_line_knows_what_a_plugin_adds
